@@ -1,0 +1,36 @@
+# The two commands of a fresh clone: `make demo` and `make test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-fast check format clean
+
+# The environment, made anew when what it is made from has changed. torch comes first: asked for by its exact version.
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch .venv/installed
+
+demo: .venv/installed
+	$(BIN)/python scripts/train.py --config configs/demo.yaml --overwrite
+	$(BIN)/python scripts/evaluate.py --checkpoint checkpoints/demo/model.safetensors --split test
+	$(BIN)/python scripts/translate.py --checkpoint checkpoints/demo/model.safetensors "$$($(BIN)/python data/generate.py --showcase)"
+
+check: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: check
+	$(BIN)/pytest
+
+test-fast: .venv/installed
+	$(BIN)/pytest -m 'not slow'
+
+format: .venv/installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv checkpoints/* build dist *.egg-info

@@ -1,0 +1,12 @@
+"""Score a model: see `python scripts/evaluate.py --help`."""
+
+import sys
+from pathlib import Path
+
+# Python puts this folder first on its path, where translate.py would hide the package of that name.
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from translate.commands.evaluate import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from translate.config.keys import all_sections
+from translate.config.loading import config_from_dict, config_to_dict, load_config
+from translate.config.schema import Config
+from translate.config.yaml_source import to_yaml
+from translate.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def problems(text: str, *overrides: str) -> list[str]:
+    """The message about a file x.yaml, line by line without the header, whose count is checked."""
+    Path("x.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(Path("x.yaml"), overrides)
+    header, *lines = str(caught.value).split("\n  ")
+    assert header == ("1 problem in x.yaml:" if len(lines) == 1 else f"{len(lines)} problems in x.yaml:")
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        # unknown keys
+        ("model:\n  dropuot: 0.3", "x.yaml:2: model.dropuot: unknown key; did you mean 'dropout'?"),
+        ("trainig:\n  seed: 1", "x.yaml:1: trainig: unknown key; did you mean 'training'?"),
+        ("lr: 3", "x.yaml:1: lr: unknown key; 'lr' belongs to training.optimizer"),
+        (
+            "training: {max_tokens: 3}",
+            "x.yaml:1: training.max_tokens: unknown key; 'max_tokens' belongs to data.filter and training.batch",
+        ),
+        ("data: {seed: 3}", "x.yaml:1: data.seed: unknown key; 'seed' belongs to the top level"),
+        (
+            "training:\n  batch: {zzz: 3}",
+            "x.yaml:2: training.batch.zzz: unknown key; known here: max_tokens, max_sentences, accumulate",
+        ),
+        (
+            "decoding: {kind: x}",
+            "x.yaml:1: decoding.kind: unknown key; known here: search, beam_size, length_penalty, max_ratio, "
+            "max_extra, batch_tokens",
+        ),
+        # types and ranges
+        ("model: {dropout: 1.5}", "x.yaml:1: model.dropout: given 1.5, allowed: a number from 0 to below 1"),
+        (
+            "training:\n  optimizer:\n    lr: fast",
+            "x.yaml:3: training.optimizer.lr: given 'fast', allowed: a number above 0",
+        ),
+        ("training: {optimizer: {lr: 1e999}}", "x.yaml:1: training.optimizer.lr: given inf, allowed: a number above 0"),
+        (
+            "training: {optimizer: {lr: .nan}}",
+            "x.yaml:1: training.optimizer.lr: given '.nan', allowed: a number above 0",
+        ),
+        ("seed: 1e3", "x.yaml:1: seed: given 1000.0, allowed: a whole number of at least 0; write 1000"),
+        ("seed: 012", "x.yaml:1: seed: given '012', allowed: a whole number of at least 0; write 12"),
+        ("seed: 1_000", "x.yaml:1: seed: given '1_000', allowed: a whole number of at least 0; write 1000"),
+        ("seed: '12'", "x.yaml:1: seed: given '12', allowed: a whole number of at least 0; write 12 without quotes"),
+        ("seed: 1:30", "x.yaml:1: seed: given '1:30', allowed: a whole number of at least 0"),
+        ("seed: -1", "x.yaml:1: seed: given -1, allowed: a whole number of at least 0"),
+        ("seed: 1.5", "x.yaml:1: seed: given 1.5, allowed: a whole number of at least 0"),
+        ("seed: true", "x.yaml:1: seed: given true, allowed: a whole number of at least 0"),
+        ("data: {download: no}", "x.yaml:1: data.download: given 'no', allowed: true or false; write false"),
+        ("data: {download: 1}", "x.yaml:1: data.download: given 1, allowed: true or false"),
+        ("data: {source: 12}", "x.yaml:1: data.source: given 12, allowed: text (not empty); write '12'"),
+        ("data: {source: ''}", "x.yaml:1: data.source: given '', allowed: text (not empty)"),
+        ("output: 5", "x.yaml:1: output: given 5, allowed: a path or null; write '5'"),
+        ("model:\n  norm: Pre", "x.yaml:2: model.norm: given 'Pre', allowed: one of pre, post; did you mean 'pre'?"),
+        (
+            "model: {tie: null}",
+            "x.yaml:1: model.tie: given null, allowed: one of none, target, all; did you mean 'none'?",
+        ),
+        ("model: {norm: 5}", "x.yaml:1: model.norm: given 5, allowed: one of pre, post"),
+        (
+            "training: {optimizer: {betas: [0.9, x]}}",
+            "x.yaml:1: training.optimizer.betas: given [0.9, 'x'], allowed: a list of 2, each a number",
+        ),
+        (
+            "training: {optimizer: {betas: 0.9}}",
+            "x.yaml:1: training.optimizer.betas: given 0.9, allowed: a list of 2, each a number",
+        ),
+        (
+            "text: {tokenizer: {kind: word, min_freq: a}}",
+            "x.yaml:1: text.tokenizer.min_freq: given 'a', allowed: a whole number above 0",
+        ),
+        # sections
+        (
+            "training:\n  batch:\n",
+            "x.yaml:2: training.batch: given null, allowed: a section with max_tokens, max_sentences, accumulate; "
+            "leave the key out for its default",
+        ),
+        (
+            "training: {schedule: cosine}",
+            "x.yaml:1: training.schedule: given 'cosine', allowed: "
+            "a section of kind constant or inverse_sqrt or cosine or linear; write {kind: 'cosine'}",
+        ),
+        (
+            "training: {schedule: {kind: cosin}}",
+            "x.yaml:1: training.schedule.kind: given 'cosin', allowed: one of constant, inverse_sqrt, cosine, linear; "
+            "did you mean 'cosine'?",
+        ),
+        (
+            "training: {optimizer: {kind: [adam]}}",
+            "x.yaml:1: training.optimizer.kind: given ['adam'], allowed: one of adam, adamw",
+        ),
+        (
+            "training:\n  schedule:\n    final_share: 0.1",
+            "x.yaml:3: training.schedule.final_share: unknown key of kind 'inverse_sqrt'; "
+            "final_share belongs to kinds cosine, linear",
+        ),
+        (
+            "training:\n  optimizer: {kind: adam, weight_decay: 0.1}",
+            "x.yaml:2: training.optimizer.weight_decay: unknown key of kind 'adam'; weight_decay belongs to kind adamw",
+        ),
+        (
+            "data: {train: 5}",
+            "x.yaml:1: data.train: given 5, allowed: text or a section with source, target; write '5'",
+        ),
+        ("data:\n  train:\n    source: a.de", "x.yaml:2: data.train.target: missing, allowed: a path"),
+        (
+            "data:\n  train: {source: a.de, target: 5}",
+            "x.yaml:2: data.train.target: given 5, allowed: a path; write '5'",
+        ),
+        # contradictions
+        (
+            "model:\n  heads: 7",
+            "x.yaml:2: model: heads: 7 does not divide d_model: 256; possible: [1, 2, 4, 8, 16, 32, 64]",
+        ),
+        (
+            "model:\n  tie: all",
+            "x.yaml:2: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
+        ),
+        (
+            "training:\n  max_epochs: null",
+            "x.yaml:2: training: max_epochs and max_steps are both null; give at least one of them",
+        ),
+        ("data:\n  source: en", "x.yaml:2: data: source and target are both 'en'; name two different languages"),
+        (
+            "model:\n  d_model: 15\n  heads: 5",
+            "x.yaml:2: model: sinusoidal positions need an even d_model, not 15",
+        ),
+        # the file
+        ("seed: 1\nseed: 2", "x.yaml:2: seed: given twice, first in line 1"),
+        ("extends: 5", "x.yaml:1: extends: given 5, allowed: a path"),
+    ],
+)
+def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem: str) -> None:
+    assert problems(text) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("training.lrr=3", "training.lrr: unknown key; known here: "),
+        ("training.max_epoch=3", "training.max_epoch: unknown key; did you mean 'max_epochs'?"),
+        ("trainig.max_epochs=3", "trainig: unknown key; did you mean 'training'?"),
+        ("foo", "write section.key=value"),
+        ("=3", "write section.key=value"),
+        ("model..heads=3", "write section.key=value"),
+        ("model.heads.x=3", "model.heads is a single value, it has no keys"),
+        ("model.heads=no", "model.heads: given 'no', allowed: a whole number above 0"),
+        ("model=3", "model: given 3, allowed: a section with d_model, "),
+        ("model.heads=[1", "not YAML (column 3): while parsing a flow sequence, expected ',' or ']', "),
+        ("model={heads: 4, heads: 8}", "heads: given twice, first in line 1"),
+        ("model.d_model=250", "model: heads: 8 does not divide d_model: 250; possible: [1, 2, 5, 10, 25, 50]"),
+        ("training.optimizer=adam", "training.optimizer: given 'adam', allowed: a section of kind adam or adamw; "),
+    ],
+)
+def test_a_bad_override_is_named_as_it_was_typed(override: str, problem: str) -> None:
+    (line,) = problems("", override)
+    assert line.startswith(f"override {override!r}: {problem}")
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    text = "model:\n  dropout: 2\n  tie: all\n  tei: all\ndata:\n  source: en\ndevice: tpu\ndevice: gpu\n"
+    assert problems(text, "seed=x", "threads") == [
+        "x.yaml:8: device: given twice, first in line 7",
+        "override 'threads': write section.key=value",
+        "override 'seed=x': seed: given 'x', allowed: a whole number of at least 0",
+        "x.yaml:8: device: given 'gpu', allowed: one of auto, cpu, cuda",
+        "x.yaml:6: data: source and target are both 'en'; name two different languages",
+        "x.yaml:2: model.dropout: given 2, allowed: a number from 0 to below 1",
+        "x.yaml:4: model.tei: unknown key; did you mean 'tie'?",
+        "x.yaml:3: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
+    ]
+
+
+def test_a_contradiction_names_every_place_that_takes_part() -> None:
+    assert problems("model:\n  d_model: 250\n", "model.heads=4") == [
+        "override 'model.heads=4', x.yaml:2: model: heads: 4 does not divide d_model: 250; "
+        "possible: [1, 2, 5, 10, 25, 50]"
+    ]
+
+
+def test_a_bad_value_is_not_reported_again_as_a_contradiction() -> None:
+    assert problems("model:\n  d_model: wide\n  heads: 7\n") == [
+        "x.yaml:2: model.d_model: given 'wide', allowed: a whole number above 0"
+    ]
+
+
+def test_a_problem_is_named_in_the_file_that_holds_it() -> None:
+    Path("base").mkdir()
+    Path("base/base.yaml").write_text("seed: 1\nmodel:\n  heads: x\n  dropout: 3\n", encoding="utf-8")
+    assert problems("extends: base/base.yaml\nmodel:\n  dropout: 4\n") == [
+        "base/base.yaml:3: model.heads: given 'x', allowed: a whole number above 0",
+        "x.yaml:3: model.dropout: given 4, allowed: a number from 0 to below 1",
+    ]
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "word", "3"])
+def test_the_top_level_must_hold_sections(text: str) -> None:
+    Path("x.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^x\.yaml:1: given .*, allowed: sections such as 'model:', or nothing$"):
+        load_config(Path("x.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"x": "b"}, "x.yaml:1: extends: b.yaml: no such file; did you mean x.yaml?"),
+        ({"x": "x"}, "x.yaml:1: extends: x.yaml: extends itself: x.yaml → x.yaml"),
+        (
+            {"x": "bb", "bb": "cc", "cc": "bb"},
+            "x.yaml:1: extends: bb.yaml:1: extends: cc.yaml:1: extends: bb.yaml: "
+            "extends itself: bb.yaml → cc.yaml → bb.yaml",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_extended(files: dict[str, str], message: str) -> None:
+    for name, extended in files.items():
+        Path(f"{name}.yaml").write_text(f"extends: {extended}.yaml\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(Path("x.yaml"))
+    assert str(caught.value) == message
+
+
+def test_a_stored_config_is_checked_the_same_way() -> None:
+    values = config_to_dict(Config())
+    values["model"]["heads"] = 7
+    values["training"]["optimizer"]["lrr"] = 1
+    with pytest.raises(ConfigError) as caught:
+        config_from_dict(values)
+    assert str(caught.value) == (
+        "2 problems in the stored config:\n"
+        "  stored config: model: heads: 7 does not divide d_model: 256; possible: [1, 2, 4, 8, 16, 32, 64]\n"
+        "  stored config: training.optimizer.lrr: unknown key; did you mean 'lr'?"
+    )
+
+
+WORDS = ["adam", "cosine", "all", "no", "12", "1e3", "de", "", "train"]
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(WORDS)
+    | st.text(max_size=3)
+)
+keys = st.sampled_from(sorted({key for _, section in all_sections() for key in section.model_fields})) | st.text(
+    max_size=3
+)
+anything = st.recursive(leaves, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(keys, inner, max_size=3))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(Config.model_fields)), st.dictionaries(keys, anything, max_size=3) | anything
+    ),
+    st.lists(st.tuples(st.lists(keys, max_size=3), st.sampled_from(["=", ""]), st.text(max_size=4)), max_size=2),
+)
+def test_whatever_is_written_becomes_a_config_or_one_clear_error(
+    values: dict[str, Any], overrides: list[tuple[list[str], str, str]]
+) -> None:
+    Path("x.yaml").write_text(to_yaml(values), encoding="utf-8")
+    try:
+        config = load_config(Path("x.yaml"), [".".join(path) + equals + text for path, equals, text in overrides])
+    except ConfigError as error:
+        message = str(error)
+    else:
+        message = ""
+        assert config_from_dict(config_to_dict(config)) == config
+    assert re.match(r"$|\d+ problems? in x\.yaml:\n  ", message)
+    assert "pydantic" not in message

@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+
+from translate.config.keys import all_sections
+from translate.config.reference import reference
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+KEYS = [(path, key) for path, section in all_sections() for key in section.model_fields]
+
+
+def test_the_page_is_the_one_the_schema_makes() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference(), (
+        "run: python -m translate.config.reference > docs/configuration.md"
+    )
+
+
+def test_every_key_has_a_row_with_a_meaning() -> None:
+    rows = [line.split(" | ") for line in reference().split("\n") if line.startswith("| `")]
+    assert len(KEYS) > 60
+    # Both splits share one table.
+    assert len(rows) == len([path for path, _ in KEYS if path != "data.valid"])
+    assert all(len(row) == 4 and len(row[3]) > 5 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "| `seed` | a whole number of at least 0 | `1` |",
+        "| `root` | a path | `data` |",
+        "| `train` | text or a section with source, target | `train` |",
+        "| `dropout` | a number from 0 to below 1 | `0.1` |",
+        "| `max_epochs` | a whole number above 0 or null | `10` |",
+        "| `optimizer` | a section | kind adamw |",
+        "| `norm` | one of pre, post | `pre` |",
+        "## `training.schedule` with `kind: cosine`",
+    ],
+)
+def test_rows_read_plainly(row: str) -> None:
+    assert f"\n{row}" in reference()

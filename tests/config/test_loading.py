@@ -1,0 +1,197 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import translate.paths
+from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config, load_config
+from translate.config.schema import (
+    AdamConfig,
+    AdamWConfig,
+    Config,
+    CosineScheduleConfig,
+    DataConfig,
+    FilePair,
+    InverseSqrtScheduleConfig,
+    ModelConfig,
+    TrainingConfig,
+)
+from translate.paths import project_root
+
+
+@pytest.fixture(autouse=True)
+def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(text: str, *overrides: str, **others: str) -> Config:
+    """The config in configs/x.yaml, beside the files `others`."""
+    Path("configs").mkdir(exist_ok=True)
+    for name, content in {"x": text, **others}.items():
+        Path(f"configs/{name}.yaml").write_text(content, encoding="utf-8")
+    return load_config(Path("configs/x.yaml"), overrides)
+
+
+def test_an_empty_file_gives_the_defaults_with_the_folders_of_the_project() -> None:
+    config = load("")
+    checkpoints = project_root() / "checkpoints"
+    assert config.output == checkpoints / "x"
+    assert config.data == DataConfig(root=project_root() / "data", cache=checkpoints / ".cache")
+    assert config.model_copy(update={"output": None, "data": DataConfig()}) == Config()
+
+
+def test_values_of_every_type_are_read() -> None:
+    config = load(
+        """
+        seed: 7
+        data: {source: no, target: "on", train: {source: a.no, target: /b.on}, download: true}
+        training:
+          max_epochs: null
+          max_steps: 1000
+          clip_norm: 2
+          optimizer: {lr: 3e-4, betas: [0.9, 1e-1]}
+        """
+    )
+    assert config.seed == 7
+    assert (config.data.source, config.data.target, config.data.download) == ("no", "on", True)
+    assert config.data.train == FilePair(source=Path.cwd() / "configs/a.no", target=Path("/b.on"))
+    assert (config.training.max_epochs, config.training.max_steps, config.training.clip_norm) == (None, 1000, 2.0)
+    assert config.training.optimizer == AdamWConfig(lr=3e-4, betas=(0.9, 0.1))
+
+
+class TestOverrides:
+    @pytest.mark.parametrize(
+        ("override", "path", "value"),
+        [
+            ("seed=3", ("seed",), 3),
+            ("model.dropout=1e-1", ("model", "dropout"), 0.1),
+            ("training.max_epochs=12", ("training", "max_epochs"), 12),
+            ("data.source=no", ("data", "source"), "no"),
+            ("data.download=true", ("data", "download"), True),
+            ("training.clip_norm=null", ("training", "clip_norm"), None),
+            ("training.clip_norm=", ("training", "clip_norm"), None),
+            ("training.optimizer.betas=[0.8, 0.9]", ("training", "optimizer", "betas"), (0.8, 0.9)),
+            ("data={source: fr, filter: {max_tokens: 5}}", ("data", "filter", "max_tokens"), 5),
+            ("data.train.source=a=b", ("data", "train", "source"), None),
+        ],
+    )
+    def test_they_are_read_by_the_rules_of_the_file(self, override: str, path: tuple[str, ...], value: Any) -> None:
+        found: Any = load("data: {train: {source: a, target: b}}", override)
+        for key in path:
+            found = getattr(found, key)
+        assert found == (Path.cwd() / "a=b" if value is None and "train" in path else value)
+
+    def test_they_win_over_the_file_and_later_ones_over_earlier_ones(self) -> None:
+        config = load("seed: 1\nmodel: {heads: 4, ffn: 99}", "seed=2", "model.heads=2", "seed=3")
+        assert (config.seed, config.model) == (3, ModelConfig(heads=2, ffn=99))
+
+
+class TestExtends:
+    def test_the_child_wins_key_by_key_along_a_chain(self) -> None:
+        config = load(
+            "extends: b.yaml\nmodel: {heads: 4}",
+            b="extends: c.yaml\nmodel: {heads: 2, ffn: 99}\nseed: 5",
+            c="model: {ffn: 1, dropout: 0.3}\nseed: 6\nthreads: 2",
+        )
+        assert config.model == ModelConfig(heads=4, ffn=99, dropout=0.3)
+        assert (config.seed, config.threads) == (5, 2)
+
+    def test_paths_start_from_the_file_that_writes_them(self) -> None:
+        Path("base").mkdir()
+        Path("base/base.yaml").write_text("data: {root: corpus, cache: ../c}\noutput: run\n", encoding="utf-8")
+        config = load("extends: ../base/base.yaml\noutput: here", "data.cache=there")
+        assert config.data.root == Path.cwd() / "base/corpus"
+        assert config.output == Path.cwd() / "configs/here"
+        assert config.data.cache == Path.cwd() / "there"
+
+    def test_the_output_is_named_after_the_file_asked_for(self) -> None:
+        assert load("extends: b.yaml", b="seed: 2").output == project_root() / "checkpoints/x"
+
+
+class TestKinds:
+    def test_without_one_the_default_kind_is_meant(self) -> None:
+        config = load("training: {schedule: {warmup_steps: 7}}", "training.optimizer.lr=1")
+        assert config.training.schedule == InverseSqrtScheduleConfig(warmup_steps=7)
+        assert config.training.optimizer == AdamWConfig(lr=1)
+
+    def test_an_override_of_another_setting_keeps_the_kind(self) -> None:
+        config = load("training: {optimizer: {kind: adam, eps: 1e-8}}", "training.optimizer.lr=1")
+        assert config.training.optimizer == AdamConfig(lr=1, eps=1e-8)
+
+    @pytest.mark.parametrize("kind", ["adam", "adamw"])
+    def test_another_kind_drops_what_it_lacks_and_keeps_what_it_knows(self, kind: str) -> None:
+        text = "training: {optimizer: {weight_decay: 0.5, lr: 2}}"
+        wanted = AdamConfig(lr=2) if kind == "adam" else AdamWConfig(lr=2, weight_decay=0.5)
+        assert load(text, f"training.optimizer.kind={kind}").training.optimizer == wanted
+        child = f"extends: b.yaml\ntraining: {{optimizer: {{kind: {kind}}}}}"
+        assert load(child, b=text).training.optimizer == wanted
+
+
+class TestPaths:
+    def test_a_tilde_is_the_home_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(Path.cwd() / "home"))
+        monkeypatch.setenv("USERPROFILE", str(Path.cwd() / "home"))
+        assert load("data: {root: ~/corpus}").data.root == Path.cwd() / "home/corpus"
+
+    def test_the_project_is_the_checkout(self) -> None:
+        checkout = Path(__file__).resolve().parents[2]
+        assert project_root() == (checkout if (checkout / "pyproject.toml").is_file() else Path.cwd())
+
+    def test_an_installed_package_works_in_the_working_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(translate.paths, "__file__", str(tmp_path / "site-packages/translate/paths.py"))
+        assert project_root() == Path.cwd()
+        (tmp_path / "site-packages").mkdir()
+        (tmp_path / "site-packages/pyproject.toml").touch()
+        assert project_root() == tmp_path / "site-packages"
+
+
+CONFIGS = [
+    "",
+    "data: {source: no, target: 012, train: {source: grün.de, target: b c.en}}\ndevice: cpu\nthreads: 2",
+    "training: {optimizer: {kind: adam, betas: [0.5, 1e-7]}, schedule: {kind: cosine}, clip_norm: null, max_steps: 9}",
+    "text: {joint_vocabulary: true, tokenizer: {source_model: '1e3', min_freq: 2}}\nmodel: {tie: all, d_model: 128}",
+]
+
+
+@pytest.mark.parametrize("text", CONFIGS)
+def test_a_dumped_config_loads_to_an_equal_one_from_anywhere(text: str) -> None:
+    config = load(text)
+    Path("run").mkdir()
+    Path("run/config.yaml").write_text(dump_config(config), encoding="utf-8")
+    assert load_config(Path("run/config.yaml")) == config
+
+
+@pytest.mark.parametrize("text", CONFIGS)
+def test_plain_values_give_the_config_back(text: str) -> None:
+    config = load(text)
+    assert config_from_dict(config_to_dict(config)) == config
+
+
+def test_a_dump_writes_every_key() -> None:
+    dumped = dump_config(Config())
+    for key in (*Config.model_fields, *TrainingConfig.model_fields, *DataConfig.model_fields, "kind", "weight_decay"):
+        assert f"{key}:" in dumped
+
+
+class TestDifferences:
+    def test_none(self) -> None:
+        assert differences(Config(), Config()) == []
+
+    def test_they_name_key_old_and_new_value(self) -> None:
+        new = Config(
+            seed=2,
+            data=DataConfig(target="fr"),
+            training=TrainingConfig(max_steps=5, optimizer=AdamConfig(), schedule=CosineScheduleConfig()),
+        )
+        assert differences(Config(), new) == [
+            "seed: 1 → 2",
+            "data.target: 'en' → 'fr'",
+            "training.max_steps: null → 5",
+            "training.optimizer.kind: 'adamw' → 'adam'",
+            "training.optimizer.lr: 0.001 → 0.0005",
+            "training.optimizer.weight_decay: 0.01 → absent",
+            "training.schedule.kind: 'inverse_sqrt' → 'cosine'",
+            "training.schedule.final_share: absent → 0.0",
+        ]

@@ -1,0 +1,24 @@
+"""What all tests share: one CPU thread, and the way to the real corpus where there is one."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    """Small tensors gain nothing from threads, and two of them on a busy machine wait for each other."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def multi30k() -> Path:
+    """The folder of the real corpus: $MULTI30K, or ../shared/multi30k beside the repository."""
+    folder = Path(os.environ.get("MULTI30K", ROOT.parent / "shared" / "multi30k"))
+    if not folder.is_dir():
+        pytest.skip(f"the real corpus is not at {folder}; set MULTI30K to its folder")
+    return folder

@@ -1,0 +1,372 @@
+"""Finding, reading and recognising parallel text."""
+
+import errno
+import gzip
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from translate.data import known
+from translate.data.corpus import (
+    ALIASES,
+    FOLDERS,
+    find_split,
+    list_splits,
+    read_lines,
+    read_pair,
+    read_split,
+    text_sha256,
+)
+from translate.data.known import KNOWN_TEXTS, KnownText, describe_variant
+from translate.errors import DataError
+
+GERMAN = ["Ein Hund schläft.", "Zwei Kinder bauen eine hohe Burg aus Sand.", "Regen fällt."]
+ENGLISH = ["A dog is asleep.", "Two children are building a tall castle of sand.", "Rain is falling."]
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def write_split(folder: Path, split: str, ending: str = "") -> tuple[Path, Path]:
+    source = write(folder / f"{split}.de{ending}", "\n".join(GERMAN) + "\n")
+    target = write(folder / f"{split}.en{ending}", "\n".join(ENGLISH) + "\n")
+    return source, target
+
+
+# --- one file --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["text.de", "text.de.gz"])
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ("", []),
+        ("\n", [""]),
+        ("a\nb\n", ["a", "b"]),
+        ("a\nb", ["a", "b"]),
+        ("a\n\n\n", ["a", "", ""]),
+        ("a\r\nb\r\r\n", ["a", "b\r"]),
+        ("\ufeffa\n\ufeffb\n", ["a", "\ufeffb"]),
+        ("a\u2028b\x85c\x0bd\x0ce\rf\n", ["a\u2028b\x85c\x0bd\x0ce\rf"]),
+        (" a\u00a0b \n", [" a\u00a0b "]),
+    ],
+)
+def test_lines_are_read_exactly(tmp_path: Path, name: str, content: str, lines: list[str]) -> None:
+    assert read_lines(write(tmp_path / name, content)) == lines
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    path = tmp_path_factory.mktemp("text") / "text.de"
+    assert read_lines(write(path, "".join(f"{line}\n" for line in lines))) == lines
+
+
+def test_wrong_bytes_are_named_by_line_and_byte(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.de", b"gut\nsch\xf6n\n")
+    with pytest.raises(DataError, match=re.escape(f"{path}, line 2, byte 4: 0xf6 is not UTF-8")):
+        read_lines(path)
+
+
+def test_wrong_bytes_in_the_first_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.de.gz", b"\x80")
+    with pytest.raises(DataError, match=re.escape("text.de.gz, line 1, byte 1: 0x80 is not UTF-8")):
+        read_lines(path)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'none.de'} does not exist")):
+        read_lines(tmp_path / "none.de")
+
+
+def test_folder_instead_of_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is a folder\. Name a file"):
+        read_lines(tmp_path)
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DataError, match=r"text\.de cannot be read: Permission denied\."):
+        read_lines(tmp_path / "text.de")
+
+
+def test_truncated_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "text.de.gz"
+    path.write_bytes(gzip.compress(b"a b c d e f\n" * 9)[:-9])
+    with pytest.raises(DataError, match=re.escape("text.de.gz is a damaged or cut-off gzip file")):
+        read_lines(path)
+
+
+def test_page_instead_of_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "text.de.gz"
+    path.write_bytes(b"<html>not here</html>")
+    with pytest.raises(DataError, match="is not a sound gzip file"):
+        read_lines(path)
+
+
+# --- two files -------------------------------------------------------------------------------------------------------
+
+
+def test_pair(tmp_path: Path) -> None:
+    source, target = write_split(tmp_path, "small")
+    pair = read_pair(source, target, "small")
+    assert (pair.name, pair.source, pair.target) == ("small", GERMAN, ENGLISH)
+    assert pair.source_sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
+    assert pair.variant == f"unknown text, sha256 {pair.source_sha256[:8]}… / {pair.target_sha256[:8]}…"
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\n\n", "\n \n"])
+def test_content_not_container_makes_the_digest(tmp_path: Path, ending: str) -> None:
+    source = write(tmp_path / "small.de.gz", "\n".join(GERMAN) + ending)
+    target = write(tmp_path / "small.en", "\n".join(ENGLISH) + ending)
+    assert read_pair(source, target, "small").source_sha256 == text_sha256(GERMAN)
+
+
+def test_blank_lines_that_end_one_side_only_stay(tmp_path: Path) -> None:
+    source = write(tmp_path / "small.de", "eins\nzwei\n\n\n")
+    target = write(tmp_path / "small.en", "one\ntwo\nthree\n\n")
+    pair = read_pair(source, target, "small")
+    assert pair.source == ["eins", "zwei", ""]
+    assert pair.target == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "empty"), [("", "", "de"), ("\n\n", "\n", "de"), ("a\n", "", "en"), ("a\nb\n", "\n \n", "en")]
+)
+def test_empty_corpus(tmp_path: Path, source: str, target: str, empty: str) -> None:
+    files = write(tmp_path / "small.de", source), write(tmp_path / "small.en", target)
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'small'}.{empty} has no text")):
+        read_pair(*files, "small")
+
+
+@pytest.mark.parametrize("ending", ["", "\n"])
+def test_unequal_line_counts(tmp_path: Path, ending: str) -> None:
+    lengths = [3, 9, 4, 1, 7, 2, 8, 2, 6, 1, 9, 3]
+    german = [" ".join(["wort"] * n) for n in lengths]
+    english = [" ".join(["a word"] * n) for n in lengths]
+    del english[4]
+    source = write(tmp_path / "small.de", "\n".join(german) + ending)
+    target = write(tmp_path / "small.en", "\n".join(english) + ending)
+    with pytest.raises(DataError) as caught:
+        read_pair(source, target, "small")
+    message = str(caught.value)
+    assert f"{source} has 12 lines, {target} has 11" in message
+    assert "part near line 5:\n  source: 'wort wort wort wort wort wort wort'\n  target: 'a word a word'" in message
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_surplus_line_at_the_end(tmp_path: Path, swap: bool) -> None:
+    long, short = write(tmp_path / "long", "aaa\nb\ncc\n\n"), write(tmp_path / "short", "aaa\nb\ncc\n")
+    message = "part near line 4:\n  source: ''\n  target: (no more lines)"
+    if swap:
+        long, short = short, long
+        message = "part near line 4:\n  source: (no more lines)\n  target: ''"
+    with pytest.raises(DataError, match=re.escape(message)):
+        read_pair(long, short, "small")
+
+
+# --- variants --------------------------------------------------------------------------------------------------------
+
+
+def sha256_of(split: str, language: str, edition: str = "") -> str:
+    (text,) = [t for t in KNOWN_TEXTS if (t.split, t.language, t.edition) == (split, language, edition)]
+    return text.sha256
+
+
+def test_known_texts_have_distinct_digests() -> None:
+    assert len(KNOWN_TEXTS) == 13
+    assert len({text.sha256 for text in KNOWN_TEXTS}) == 13
+    assert all(re.fullmatch("[0-9a-f]{64}", text.sha256) for text in KNOWN_TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "variant"),
+    [
+        (("train", "de"), ("train", "en"), "Multi30k train"),
+        (("val", "de", "WMT16 tarball"), ("val", "en"), "Multi30k val (WMT16 tarball)"),
+        (("val", "en"), ("val", "de", "WMT16 tarball"), "Multi30k val (WMT16 tarball)"),
+    ],
+)
+def test_known_pairs(source: tuple[str, ...], target: tuple[str, ...], variant: str) -> None:
+    assert describe_variant("FILE / FILE", 7, sha256_of(*source), sha256_of(*target)) == variant
+
+
+def test_one_side_known() -> None:
+    other = "0123456789" * 6
+    assert describe_variant("val", 1014, sha256_of("val", "de", "WMT16 tarball"), other) == (
+        "Multi30k val.de (WMT16 tarball) / unknown text, sha256 01234567…"
+    )
+    assert describe_variant("val", 1014, other, sha256_of("val", "en")) == (
+        "unknown text, sha256 01234567… / Multi30k val.en"
+    )
+
+
+@pytest.mark.parametrize(("lines", "note"), [(1014, " (as long as Multi30k val, but not the same)"), (500, "")])
+def test_unknown_text_under_a_known_name(lines: int, note: str) -> None:
+    assert describe_variant("val", lines, "a" * 64, "b" * 64) == f"unknown text, sha256 aaaaaaaa… / bbbbbbbb…{note}"
+
+
+def test_sides_of_two_splits_are_refused() -> None:
+    message = "the source is test_2016_flickr.de, the target test_2017_flickr.en of Multi30k"
+    with pytest.raises(DataError, match=re.escape(message)):
+        describe_variant("a / b", 1000, sha256_of("test_2016_flickr", "de"), sha256_of("test_2017_flickr", "en"))
+
+
+def test_the_variant_comes_from_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {text_sha256(side): KnownText("small", "xx", 3, text_sha256(side)) for side in (GERMAN, ENGLISH)}
+    monkeypatch.setattr(known, "_BY_SHA256", small)
+    source, target = write_split(tmp_path, "anything")
+    assert read_pair(source, target, "anything").variant == "Multi30k small"
+
+
+# --- a folder of splits ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_layout(tmp_path: Path, folder: str, ending: str) -> None:
+    files = write_split(tmp_path / folder, "train", ending)
+    assert find_split(tmp_path, "train", "de", "en") == files
+    assert find_split(tmp_path, "train", "en", "de") == files[::-1]
+    pair = read_split(tmp_path, "train", "de", "en")
+    assert (pair.name, pair.source, pair.target) == ("train", GERMAN, ENGLISH)
+
+
+@pytest.mark.parametrize(("asked", "there"), [pair for names in ALIASES for pair in product(names, names)])
+def test_every_name_of_a_split_finds_every_other(tmp_path: Path, asked: str, there: str) -> None:
+    files = write_split(tmp_path, there)
+    assert find_split(tmp_path, asked, "de", "en") == files
+
+
+@pytest.mark.parametrize("exact", ["test", "test2016", "test_2016_flickr"])
+def test_the_exact_name_wins(tmp_path: Path, exact: str) -> None:
+    for name in ("test", "test2016", "test_2016_flickr"):
+        write_split(tmp_path, name)
+    assert [path.name for path in find_split(tmp_path, exact, "de", "en")] == [f"{exact}.de", f"{exact}.en"]
+
+
+def test_the_exact_name_wins_in_a_later_folder(tmp_path: Path) -> None:
+    write_split(tmp_path, "test")
+    files = write_split(tmp_path / "multi30k", "test2016")
+    assert find_split(tmp_path, "test2016", "de", "en") == files
+
+
+def test_another_test_split_does_not_stand_in(tmp_path: Path) -> None:
+    write_split(tmp_path, "test")
+    with pytest.raises(DataError, match=r"looked for test_2017_flickr\.de and test_2017_flickr\.en, plain or \.gz\. "):
+        find_split(tmp_path, "test_2017_flickr", "de", "en")
+
+
+def test_half_an_exact_split_is_not_replaced_by_another_name(tmp_path: Path) -> None:
+    write_split(tmp_path, "test")
+    write(tmp_path / "test_2016_flickr.de", "x\n")
+    with pytest.raises(DataError, match=re.escape("test_2016_flickr.de is there, but neither test_2016_flickr.en nor")):
+        find_split(tmp_path, "test_2016_flickr", "de", "en")
+
+
+def test_plain_text_before_gzip_and_mixed_pairs(tmp_path: Path) -> None:
+    write_split(tmp_path, "train", ".gz")
+    plain = write(tmp_path / "train.de", "x\n")
+    assert find_split(tmp_path, "train", "de", "en") == (plain, tmp_path / "train.en.gz")
+
+
+def test_splits_are_listed(tmp_path: Path) -> None:
+    assert list_splits(tmp_path / "none", "de", "en") == []
+    for split in ("train", "valid", "my.test"):
+        write_split(tmp_path, split)
+    write_split(tmp_path / "data/task1/raw", "test_2018_flickr", ".gz")
+    write_split(tmp_path, "._test")
+    write(tmp_path / "half.de", "x\n")
+    (tmp_path / "folder.de").mkdir()
+    (tmp_path / "folder.en").mkdir()
+    assert list_splits(tmp_path, "en", "de") == ["my.test", "test_2018_flickr", "train", "valid"]
+    assert list_splits(tmp_path, "de", "fr") == []
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    root = tmp_path / "none"
+    with pytest.raises(DataError) as caught:
+        find_split(root, "val", "de", "en")
+    assert str(caught.value) == (
+        f"No split 'val' in {root}: looked for val.de and val.en, plain or .gz (or under the name valid or validation "
+        f"or dev). The folder {root} does not exist. Set data.root to the folder that has them, or data.download=true "
+        "to download Multi30k."
+    )
+
+
+def test_misspelt_split(tmp_path: Path) -> None:
+    write_split(tmp_path, "train")
+    write_split(tmp_path, "val")
+    with pytest.raises(DataError) as caught:
+        find_split(tmp_path, "tarin", "de", "en")
+    assert str(caught.value) == (
+        f"No split 'tarin' in {tmp_path}: looked for tarin.de and tarin.en, plain or .gz. "
+        "Splits there: train, val. Did you mean train? Set data.root to the folder that has them."
+    )
+
+
+def test_other_languages(tmp_path: Path) -> None:
+    write_split(tmp_path, "train")
+    message = "no split in these languages; files there: train.de, train.en. Set data.root to the folder that has them."
+    with pytest.raises(DataError, match=re.escape(message)):
+        find_split(tmp_path, "train", "cs", "fr")
+
+
+def test_unreadable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> Iterator[Path]:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(DataError, match=re.escape(f"The folder {tmp_path} cannot be read: Permission denied.")):
+        list_splits(tmp_path, "de", "en")
+
+
+def test_file_instead_of_folder(tmp_path: Path) -> None:
+    root = write(tmp_path / "train.de", "x\n")
+    with pytest.raises(DataError, match=re.escape(f"{root} is a file, not a folder.")):
+        find_split(root, "train", "de", "en")
+
+
+# --- the real corpus -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def multi30k() -> Path:
+    default = Path(__file__).resolve().parents[3] / "shared" / "multi30k"
+    root = Path(os.environ.get("MULTI30K", default))
+    if not root.is_dir():
+        pytest.skip(f"Multi30k is not in {root}; set MULTI30K to its folder")
+    return root
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test_2016_flickr"])
+def test_multi30k_is_recognised(multi30k: Path, split: str) -> None:
+    pair = read_split(multi30k, split, "de", "en")
+    assert len(pair.source) == len(pair.target) == {"train": 29000, "val": 1014, "test_2016_flickr": 1000}[split]
+    assert pair.variant.removesuffix(" (WMT16 tarball)") == f"Multi30k {split}"
+    known_lines = {text.lines for text in KNOWN_TEXTS if text.split == split}
+    assert known_lines == {len(pair.source)}
+
+
+def test_a_lost_line_is_found_in_multi30k(multi30k: Path, tmp_path: Path) -> None:
+    pair = read_split(multi30k, "val", "de", "en")
+    source = write(tmp_path / "val.de", "\n".join(pair.source))
+    target = write(tmp_path / "val.en", "\n".join(pair.target[:600] + pair.target[601:]))
+    with pytest.raises(DataError) as caught:
+        read_pair(source, target, "val")
+    found = re.search(r"part near line (\d+)", str(caught.value))
+    assert found
+    assert abs(int(found[1]) - 601) <= 5

@@ -1,0 +1,322 @@
+"""Encoded text, the folder that keeps it, and the choice of training pairs."""
+
+import errno
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from translate.config.schema import FilterConfig, TextConfig, WordTokenizerConfig
+from translate.data import dataset as dataset_module
+from translate.data.corpus import ParallelText, text_sha256
+from translate.data.dataset import CorpusCache, Dataset, EncodedText, encode_text, select_pairs
+from translate.errors import ConfigError, DataError
+from translate.text.codec import Codec
+from translate.text.tokenizers import WordTokenizer, _spacy_tokenizer
+from translate.text.vocabulary import Vocabulary
+
+GERMAN = ["Der Hund schläft.", "", "Die Katze bellt!"]
+ENGLISH = ["The dog sleeps.", "", "The cat doesn't bark!"]
+
+
+def parallel(source: list[str], target: list[str], name: str = "train") -> ParallelText:
+    return ParallelText(name, source, target, text_sha256(source), text_sha256(target), "made up")
+
+
+TRAIN = parallel(GERMAN, ENGLISH)
+
+
+def cache_in(folder: Path, config: TextConfig | None = None) -> CorpusCache:
+    return CorpusCache(folder, config or TextConfig(), ("de", "en"), TRAIN)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def cutting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The languages of which text was cut, in order."""
+    languages = []
+    cut = WordTokenizer.cut
+
+    def spy(self: WordTokenizer, lines: list[str]) -> object:
+        languages.append(self.language)
+        return cut(self, lines)
+
+    monkeypatch.setattr(WordTokenizer, "cut", spy)
+    return languages
+
+
+# --- encoded text ----------------------------------------------------------------------------------------------------
+
+
+def test_encoded_text_is_indexed_by_line() -> None:
+    text = EncodedText(np.array([5, 6, 7], np.uint16), np.array([0, 2, 2, 3]))
+    assert [line.tolist() for line in text] == [[5, 6], [], [7]]
+    assert text.lengths.tolist() == [2, 0, 1]
+    for line in (-1, 3):
+        with pytest.raises(IndexError, match=f"line {line} of 3"):
+            text[line]
+
+
+@pytest.mark.parametrize(("words", "dtype"), [(2**16 - 4, np.uint16), (2**16 - 3, np.int32)])
+def test_ids_take_the_smallest_type(words: int, dtype: type) -> None:
+    codec = Codec(WordTokenizer("en"), Vocabulary(tuple(f"w{i}" for i in range(words))))
+    text = encode_text(codec, [f"w{words - 1}"])
+    assert text.ids.dtype == dtype
+    assert text.ids.tolist() == [words + 3]
+
+
+def test_chunks_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset_module, "CHUNK", 2)
+    codec = Codec(WordTokenizer("en"), Vocabulary(("a", "b")))
+    assert [line.tolist() for line in encode_text(codec, ["a", "b a", "", "b", "a a"])] == [
+        [4],
+        [5, 4],
+        [],
+        [5],
+        [4, 4],
+    ]
+    assert len(encode_text(codec, [])) == 0
+
+
+# --- the choice of pairs ---------------------------------------------------------------------------------------------
+
+
+def encoded(lengths: list[int]) -> EncodedText:
+    return EncodedText(np.zeros(sum(lengths), np.uint16), np.cumsum([0, *lengths]))
+
+
+def selected(pairs: list[tuple[str, str]], config: FilterConfig) -> tuple[list[int], list[str]]:
+    text = parallel([source for source, _ in pairs], [target for _, target in pairs])
+    source, target = (encoded([len(line.split()) for line in side]) for side in (text.source, text.target))
+    indices, report = select_pairs(Dataset("train", source, target, "", "", ""), config, text)
+    return indices.tolist(), report
+
+
+def test_all_pairs_are_kept_where_nothing_is_wrong() -> None:
+    assert selected([("ein", "one"), ("zwei drei", "two three")], FilterConfig()) == ([0, 1], [])
+
+
+def test_each_dropped_pair_is_reported_under_its_first_reason() -> None:
+    pairs = [
+        ("ein Hund", "a dog"),
+        ("@@", "a dog"),
+        ("ein Hund", "..."),
+        ("", "a dog"),
+        ("a b c d e f", "a"),
+        ("a b c d", "a"),
+        ("我", "12"),
+    ]
+    indices, report = selected(pairs, FilterConfig(max_tokens=5, max_ratio=3.5))
+    assert indices == [0, 6]
+    assert report == [
+        "dropped 1 pair: an empty side (first: line 4)",
+        "dropped 2 pairs: no letter or digit on one side (first: line 2)",
+        "dropped 1 pair: more than 5 tokens on one side (first: line 5)",
+        "dropped 1 pair: one side over 3.5 times the other (first: line 6)",
+    ]
+
+
+def test_limits_are_inclusive_and_the_untranslated_may_stay() -> None:
+    config = FilterConfig(max_tokens=4, max_ratio=4.0, untranslated=False)
+    assert selected([("a b c d", "a"), ("@@", "!")], config) == ([0, 1], [])
+
+
+def test_nothing_left_is_an_error() -> None:
+    with pytest.raises(DataError) as caught:
+        selected([("", "a"), ("b", "")], FilterConfig())
+    assert str(caught.value) == (
+        "train: no pair is left to train on (dropped 2 pairs: an empty side (first: line 1)); see data.filter"
+    )
+
+
+# --- the folder ------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_encoded_comes_back_mapped(tmp_path: Path, cutting: list[str]) -> None:
+    folder = tmp_path / "deep" / "cache"
+    first = cache_in(folder)
+    made = first.dataset(TRAIN)
+    assert cutting == ["de", "en"] * 2
+    again = cache_in(folder)
+    read = again.dataset(TRAIN)
+    assert cutting == ["de", "en"] * 2
+    assert again.codecs == first.codecs
+    for dataset in (made, read):
+        assert (dataset.name, dataset.variant, len(dataset)) == ("train", "made up", 3)
+        assert (dataset.source_sha256, dataset.target_sha256) == (TRAIN.source_sha256, TRAIN.target_sha256)
+        for side, codec, lines in zip((dataset.source, dataset.target), again.codecs, (GERMAN, ENGLISH), strict=True):
+            assert isinstance(side.ids, np.memmap)
+            assert [line.tolist() for line in side] == codec.encode(lines)
+            assert [codec.decode(line.tolist()) for line in side] == lines
+    assert not [name for name in contents(folder) if name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [TextConfig(joint_vocabulary=True), TextConfig(tokenizer=WordTokenizerConfig(lowercase=True))],
+    ids=["joint", "lowercase"],
+)
+def test_other_settings_or_other_text_are_other_entries(tmp_path: Path, config: TextConfig) -> None:
+    plain = cache_in(tmp_path).codecs
+    assert cache_in(tmp_path, config).codecs != plain
+    assert CorpusCache(tmp_path, TextConfig(), ("de", "en"), parallel(ENGLISH, GERMAN)).codecs != plain
+    assert CorpusCache(tmp_path, TextConfig(), ("de", "it"), TRAIN).codecs[1].language == "it"
+    assert cache_in(tmp_path).codecs == plain
+
+
+def test_validation_text_is_encoded_with_the_codecs_of_training(tmp_path: Path) -> None:
+    cache = cache_in(tmp_path)
+    valid = cache.dataset(parallel(["Der Wal bellt."], ["The whale sleeps."], "val"))
+    assert valid.source[0].tolist() == cache.codecs[0].encode(["Der Wal bellt."])[0]
+    assert valid.name == "val"
+
+
+def test_a_text_of_empty_lines_only(tmp_path: Path) -> None:
+    cache = cache_in(tmp_path)
+    for _ in range(2):
+        assert cache.dataset(parallel(["", " "], ["", ""], "val")).source.lengths.tolist() == [0, 0]
+
+
+def test_reading_needs_neither_spacy_nor_torchtext(tmp_path: Path) -> None:
+    cache_in(tmp_path).dataset(TRAIN)
+    program = f"""
+import sys
+for name in ("spacy", "torchtext", "torch"):
+    sys.modules[name] = None  # Makes the import raise.
+from pathlib import Path
+from translate.config.schema import TextConfig
+from translate.data.corpus import ParallelText
+from translate.data.dataset import CorpusCache
+text = ParallelText("train", {GERMAN!r}, {ENGLISH!r}, {TRAIN.source_sha256!r}, {TRAIN.target_sha256!r}, "")
+cache = CorpusCache(Path({str(tmp_path)!r}), TextConfig(), ("de", "en"), text)
+for codec, side in zip(cache.codecs, (cache.dataset(text).source, cache.dataset(text).target)):
+    print(ascii([codec.decode(ids.tolist()) for ids in side]))
+"""
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root, check=False)
+    assert done.stderr == ""
+    assert done.stdout == f"{GERMAN!a}\n{ENGLISH!a}\n"
+
+
+def test_without_spacy_a_missing_entry_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _spacy_tokenizer.cache_clear()
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(
+        ConfigError, match=r"^cutting text into words needs spaCy, .* pip install spacy\. .*data\.cache"
+    ):
+        cache_in(tmp_path)
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize(("installed", "anew"), [("99.0", True), (None, False)])
+def test_another_version_of_spacy_encodes_anew(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    cutting: list[str],
+    installed: str | None,
+    anew: bool,
+) -> None:
+    caplog.set_level(logging.INFO, "translate")
+    cache_in(tmp_path).dataset(TRAIN)
+    cutting.clear()
+    monkeypatch.setattr(dataset_module, "_version", lambda package: installed)
+    for _ in range(2):
+        cache_in(tmp_path).dataset(TRAIN)
+    assert cutting == (["de", "en"] * 2 if anew else [])
+    assert len(caplog.messages) == (2 if anew else 0)
+    assert all("spacy is 99.0 here" in message for message in caplog.messages)
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+
+
+def other_json(path: Path) -> None:
+    path.write_text("[]" if path.suffix == ".json" else "none", encoding="utf-8")
+
+
+def forged(path: Path) -> None:
+    """Sound JSON, whose content is not what was written."""
+    if path.suffix == ".json":
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps({**entry, "content": []}), encoding="utf-8")
+    else:
+        with path.open("wb") as file:
+            np.save(file, np.zeros(3, np.uint16))
+
+
+@pytest.mark.parametrize("damage", [cut_off, empty, flip, other_json, forged, Path.unlink])
+@pytest.mark.parametrize("files", ["codecs-*.json", "text-*.json", "*.npy"])
+def test_a_damaged_entry_is_made_anew_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], files: str
+) -> None:
+    cache_in(tmp_path).dataset(TRAIN)
+    sound = contents(tmp_path)
+    path = min(tmp_path.glob(files))
+    damage(path)
+    for _ in range(2):
+        cache = cache_in(tmp_path)
+        assert [cache.codecs[0].decode(ids.tolist()) for ids in cache.dataset(TRAIN).source] == GERMAN
+    assert contents(tmp_path) == sound
+    missing = damage is Path.unlink and path.suffix == ".json"
+    assert len(caplog.messages) == (0 if missing else 1)
+    assert all("is damaged or unreadable" in message and "making it anew" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize("interruption", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])
+def test_an_interrupted_write_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: BaseException
+) -> None:
+    def fsync(descriptor: int) -> None:
+        raise interruption
+
+    cache = cache_in(tmp_path)
+    before = contents(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        with pytest.raises((DataError, KeyboardInterrupt)) as caught:
+            cache.dataset(TRAIN)
+    if isinstance(interruption, OSError):
+        assert str(caught.value) == (
+            f"cannot write encoded text to {tmp_path} (No space left on device); name another folder: data.cache=FOLDER"
+        )
+    assert contents(tmp_path) == before
+    assert len(cache.dataset(TRAIN)) == 3
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        DataError, match=r"^cannot write encoded text to .*file/cache \(Not a directory\); .*data\.cache=F"
+    ):
+        cache_in(tmp_path / "file" / "cache")
+
+
+def test_two_processes_may_fill_one_folder(tmp_path: Path) -> None:
+    one, other = cache_in(tmp_path), cache_in(tmp_path)
+    first = one.dataset(TRAIN)
+    for path in tmp_path.glob("text-*.json"):
+        path.unlink()  # As the other process saw the folder before the first one had finished.
+    second = other.dataset(TRAIN)
+    assert first.source.ids.tolist() == second.source.ids.tolist()
+    assert len(list(tmp_path.glob("*.npy"))) == 4

@@ -1,0 +1,148 @@
+"""Scores: equal to sacrebleu, to a hand computation, and to torchtext's BLEU of the tutorials."""
+
+import json
+import math
+
+import pytest
+import sacrebleu
+
+from translate.errors import DataError
+from translate.evaluation import EvaluationReport, corpus_bleu, corpus_chrf, evaluate, tokenized_bleu
+
+REFERENCES = [
+    "A small boat lies in the harbour.",
+    "Two women are reading in the old library.",
+    "The cook cuts onions, and a child watches him.",
+    "Nobody sits on the wooden bench today.",
+]
+HYPOTHESES = [
+    "A small boat lies in a harbour.",
+    "two women are reading in the library.",
+    "The cook cuts onions, and a child looks at him.",
+    "",
+]
+
+
+@pytest.fixture(scope="module")
+def report() -> EvaluationReport:
+    return evaluate(HYPOTHESES, REFERENCES)
+
+
+def test_scores_are_those_of_sacrebleu(report: EvaluationReport) -> None:
+    assert report.bleu.value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    assert report.bleu_lowercase.value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], lowercase=True).score
+    assert report.chrf.value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert report.bleu.value < report.bleu_lowercase.value
+
+
+def test_signatures_name_case_tokenizer_seed_and_resamples(report: EvaluationReport) -> None:
+    version = sacrebleu.__version__
+    assert report.bleu.signature == f"nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}"
+    assert (
+        report.bleu_lowercase.signature
+        == f"nrefs:1|bs:1000|seed:12345|case:lc|eff:no|tok:13a|smooth:exp|version:{version}"
+    )
+    assert report.chrf.signature == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}"
+
+
+def test_interval_is_the_same_each_time_and_closes_on_equal_sentences(report: EvaluationReport) -> None:
+    assert report.bleu.interval is not None
+    assert report.bleu.interval > 1
+    assert evaluate(HYPOTHESES, REFERENCES) == report
+    assert evaluate(REFERENCES, REFERENCES).bleu.interval == 0
+    assert report.chrf.interval is None
+
+
+def test_lengths_and_counts(report: EvaluationReport) -> None:
+    translated, reference = 8 + 8 + 12 + 0, 8 + 9 + 11 + 8  # tokens of 13a: punctuation counts
+    assert report.length_ratio == pytest.approx(translated / reference)
+    assert report.brevity_penalty == pytest.approx(math.exp(1 - reference / translated))
+    assert (report.sentences, report.empty, report.distinct) == (4, 1, 4)
+    assert report.tokenized_bleu is None
+
+
+def test_report_for_json_is_plain(report: EvaluationReport) -> None:
+    values = json.loads(json.dumps(report.to_dict()))
+    assert values["bleu"] == {
+        "value": report.bleu.value,
+        "signature": report.bleu.signature,
+        "interval": report.bleu.interval,
+    }
+    assert values["warning"] is None
+    assert values["sentences"] == 4
+
+
+def test_report_for_the_terminal() -> None:
+    lines = evaluate(REFERENCES, REFERENCES, tokens=([["a"] * 4], [["a"] * 4])).format().split("\n")
+    assert [line[:25] for line in lines] == [
+        "BLEU              100.00 ",
+        "BLEU, lower-cased 100.00 ",
+        "chrF              100.00 ",
+        "tokenized BLEU    100.00 ",
+        "length ratio       1.000 ",
+        "sentences              4 ",
+    ]
+    assert lines[0][25:].startswith("± 0.00  nrefs:1|bs:1000|seed:12345|case:mixed")
+    assert lines[3].endswith("(torchtext), not comparable")
+    assert lines[4].endswith("brevity penalty 1.000")
+    assert lines[5].endswith("0 empty, 4 distinct")
+
+
+def test_many_equal_translations_are_warned_of() -> None:
+    report = evaluate(["A dog runs."] * 40, [f"{n} dogs run." for n in range(40)])
+    assert report.warning == ("only 1 of 40 translations differ from each other: the model hardly looks at the source")
+    assert report.format().endswith(f"\nwarning: {report.warning}")
+    assert report.to_dict()["warning"] == report.warning
+    assert evaluate(["A dog runs."] * 10, ["A dog runs."] * 10).warning is None
+
+
+@pytest.mark.parametrize("score", [evaluate, corpus_bleu, corpus_chrf, tokenized_bleu])
+def test_what_cannot_be_scored(score) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(DataError) as unequal:
+        score(["a b", "c"], ["a b"])
+    assert str(unequal.value) == (
+        "2 translations cannot be scored against 1 references: give one reference line for each source line"
+    )
+    with pytest.raises(DataError) as empty:
+        score([], [])
+    assert str(empty.value) == "there are no translations to score: the source and the reference are empty"
+
+
+def test_scores_for_validation_are_those_of_the_report(report: EvaluationReport) -> None:
+    assert corpus_bleu(HYPOTHESES, REFERENCES) == report.bleu.value
+    assert corpus_bleu(HYPOTHESES, REFERENCES, lowercase=True) == report.bleu_lowercase.value
+    assert corpus_chrf(HYPOTHESES, REFERENCES) == report.chrf.value
+
+
+def test_tokenized_bleu_by_hand() -> None:
+    hypotheses = [["the", "red", "kite", "flies", "high", "."], ["a", "a", "dog", "barks", "."]]
+    references = [["the", "red", "kite", "flies", "very", "high", "."], ["a", "dog", "barks", "loudly", "."]]
+    # matches of 1- to 4-grams: 6 + 4 of 6 + 5; 4 + 2 of 5 + 4; 2 + 1 of 4 + 3; 1 + 0 of 3 + 2; 11 tokens against 12
+    precisions = [10 / 11, 6 / 9, 3 / 7, 1 / 5]
+    expected = 100 * math.exp(1 - 12 / 11) * math.prod(precisions) ** 0.25
+    assert tokenized_bleu(hypotheses, references) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references"),
+    [
+        ([h.split() for h in HYPOTHESES], [r.split() for r in REFERENCES]),
+        (
+            [r.lower().replace(".", " .").split() for r in REFERENCES],
+            [r.replace(".", " .").split() for r in REFERENCES],
+        ),
+        ([["no", "four", "words", "match"]], [["no", "four", "words", "match", "here"]]),
+        ([["one", "two", "three"]], [["one", "two", "three"]]),  # no 4-gram: unsmoothed, so 0
+    ],
+    ids=["empty", "case", "short", "no 4-gram"],
+)
+def test_tokenized_bleu_is_that_of_torchtext(hypotheses: list[list[str]], references: list[list[str]]) -> None:
+    bleu_score = pytest.importorskip("torchtext.data.metrics", reason="torchtext is not installed").bleu_score
+    expected = 100 * bleu_score(hypotheses, [[reference] for reference in references])
+    assert tokenized_bleu(hypotheses, references) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_token_of_white_space_is_one_token() -> None:
+    tokens = [["a", "  ", "b\xa0c", "d"]]
+    assert tokenized_bleu(tokens, tokens) == pytest.approx(100)  # four tokens, one 4-gram
+    assert tokenized_bleu([["a", "  ", "b", "c", "d"]], [["a", "b", "c", "d", "e"]]) < 100

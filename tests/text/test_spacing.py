@@ -1,0 +1,103 @@
+"""Spaces put back between tokens."""
+
+import json
+
+import pytest
+
+from translate.text.spacing import Spacing, SpacingCounts
+
+# A space stands where one is written; a tilde parts two tokens that join.
+LINES = [
+    "the cat sleeps~.",
+    "a dog barks~.",
+    "two birds sing~, and one flies~.",
+    "look~, the t~-~shirt is red~!",
+    "she does~n't see the blue shirt~!",
+    "he ca~n't swim~, he says~.",
+    'the sign reads "~stop~"~.',
+    'a "~small~" house and a "~big~" one~.',
+    'the man says "~hello~"~.',
+    "a (~very~) old (~and slow~) car~.",
+    "an x~-~ray of the half~-~moon~.",
+]
+
+
+def cut(line: str) -> tuple[list[str], list[bool]]:
+    words = [word.split("~") for word in line.split(" ")]
+    pieces = [(piece, i == len(word) - 1) for word in words for i, piece in enumerate(word)]
+    return [piece for piece, _ in pieces], [space for _, space in pieces]
+
+
+def learned(lines: list[str]) -> Spacing:
+    counts = SpacingCounts()
+    for line in lines:
+        counts.add(*cut(line))
+    return counts.learn()
+
+
+@pytest.fixture(scope="module")
+def spacing() -> Spacing:
+    return learned(LINES)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_training_text_comes_back_exactly(spacing: Spacing, line: str) -> None:
+    assert spacing.join(cut(line)[0]) == line.replace("~", "")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [
+        ("zebras run .", "zebras run."),
+        ("zebras , lions !", "zebras, lions!"),
+        ("you have n't seen zebras", "you haven't seen zebras"),
+        ("a z - zebra", "a z-zebra"),
+        ("( zebras )", "(zebras)"),
+        ('" zebra " and " lion " .', '"zebra" and "lion".'),
+        ("a red shirt", "a red shirt"),
+        ("her shirt", "her shirt"),
+    ],
+)
+def test_unseen_neighbours_follow_the_rules(spacing: Spacing, tokens: str, text: str) -> None:
+    assert spacing.join(tokens.split(" ")) == text
+
+
+def test_the_rules_are_few(spacing: Spacing) -> None:
+    assert spacing.alternating == {'"'}
+    assert spacing.joins_left == {".", ",", "!", ")", "-", "n't", '" (2)'}
+    assert spacing.joins_right == {'"', "(", "-"}
+
+
+def test_an_exception_is_one_pair(spacing: Spacing) -> None:
+    odd = learned([*LINES, "can~not", "cars - white"])
+    assert odd.joined == spacing.joined | {("can", "not")}
+    assert ("cars", "-") in odd.spaced
+    assert odd.join(["they", "can", "not", "cars", "-", "x", "-", "y"]) == "they cannot cars -x-y"
+
+
+def test_the_majority_decides_for_a_pair_seen_both_ways() -> None:
+    assert learned(["a~b", "a~b", "a b"]).join(["a", "b"]) == "ab"
+    assert learned(["a~b", "a b"]).join(["a", "b"]) == "a b"
+
+
+def test_a_language_without_spaces() -> None:
+    spacing = learned(["我~爱~你~。", "你~爱~我~。", "他~爱~我~,~我~爱~他~。"])
+    assert spacing.join(["他", "爱", "你", "。"]) == "他爱你。"
+
+
+def test_white_space_becomes_one_plain_space(spacing: Spacing) -> None:
+    assert spacing.join([" ", "a", "\u00a0", "b", "\u2028", "\t", "c", "\r"]) == "a b c"
+
+
+@pytest.mark.parametrize(("tokens", "text"), [([], ""), (["a"], "a"), (['"'], '"')])
+def test_short_lines(spacing: Spacing, tokens: list[str], text: str) -> None:
+    assert spacing.join(tokens) == text
+
+
+def test_nothing_learned_puts_a_space_everywhere() -> None:
+    assert SpacingCounts().learn() == Spacing()
+    assert Spacing().join(["a", ".", '"']) == 'a . "'
+
+
+def test_json_round_trip(spacing: Spacing) -> None:
+    assert Spacing.from_dict(json.loads(json.dumps(spacing.to_dict()))) == spacing

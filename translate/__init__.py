@@ -1,0 +1,31 @@
+"""Train a transformer on parallel text, translate with it, and score it.
+
+The folders in the order of the subject, each using only those before it:
+
+    config/      the settings of a run, read from YAML
+    text/        text to token ids, and back
+    data/        parallel text on disk, encoded and put into batches
+    model/       the transformer
+    decoding/    greedy and beam search
+    training/    loss, optimizer, the loop and its saved states
+
+and then the files that put them together: evaluation.py (BLEU), model_file.py (a trained model), translator.py
+(text in, text out), scoring.py, validation.py, pipeline.py (from a config to a trained model), and commands/ (what the
+scripts run).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from translate.translator import Translator as Translator
+
+__all__ = ["Translator"]
+
+
+def __getattr__(name: str) -> Any:
+    # On first use, because it takes PyTorch along.
+    if name == "Translator":
+        from translate.translator import Translator
+
+        return Translator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""What the scripts run: arguments in, one call, a message and an exit code out."""

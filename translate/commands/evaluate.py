@@ -1,0 +1,76 @@
+"""Score a model: translate a split of parallel text, or any pair of files, and compare with the references."""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from translate.commands.run import run
+from translate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from translate.config.schema import DecodingConfig
+
+log = logging.getLogger("translate")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(
+        description="Translate parallel text and score the translations with BLEU and chrF."
+    )
+    parser.add_argument(
+        "--checkpoint", type=Path, help="model file; default: of the newest finished run in checkpoints/"
+    )
+    parser.add_argument("--split", help="split in the data folder that the model was trained on, or in --data-root")
+    parser.add_argument("--data-root", type=Path, help="folder of the split, where it is not the one of the training")
+    parser.add_argument("--source", type=Path, help="file with the source sentences, instead of a split")
+    parser.add_argument("--reference", type=Path, help="file with the reference translations")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="where to write the report; default: beside the model"
+    )
+    parser.add_argument("--search", choices=("greedy", "beam"), help="default: as the model was configured")
+    parser.add_argument("--beam-size", type=int, metavar="K")
+    parser.add_argument("--length-penalty", type=float, metavar="A")
+    parser.add_argument("--tokenized-bleu", action="store_true", help="also the BLEU of the torchtext tutorials")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    asked = parser.parse_args(arguments)
+    return run(lambda: evaluate(asked))
+
+
+def evaluate(asked: argparse.Namespace) -> None:
+    """Read, translate, score, and write the report with the translations beside it."""
+    from translate.data.corpus import read_pair, read_split
+    from translate.runs import newest_model
+    from translate.scoring import score
+    from translate.translator import Translator
+
+    if (asked.split is None) == (asked.source is None) or (asked.source is None) != (asked.reference is None):
+        raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
+    checkpoint = asked.checkpoint or newest_model()
+    if not asked.checkpoint:
+        log.info("model: %s", checkpoint)
+    translator = Translator.load(checkpoint, asked.device)
+    data = translator.config.data
+    if asked.split is None:
+        text = read_pair(asked.source, asked.reference, f"{asked.source.name} / {asked.reference.name}")
+    else:
+        text = read_split(asked.data_root or data.root, asked.split, data.source, data.target)
+    settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
+    log.info("%s: %d pairs, %s; %s", text.name, len(text.source), text.variant, describe(settings))
+    scored = score(translator, text, settings, tokenized=asked.tokenized_bleu)
+    print(scored.report.format())
+    if scored.details["truncated"]:
+        log.warning("%d translations were cut off at the length limit", scored.details["truncated"])
+    path = asked.json or checkpoint.with_name(f"{asked.split or asked.source.name}.json")
+    scored.write(path)
+    rate = scored.details["sentences_per_second"]
+    log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, path)
+
+
+def describe(settings: "DecodingConfig") -> str:
+    """How is searched, in a few words."""
+    if settings.search == "greedy":
+        return "greedy search"
+    return f"beam of {settings.beam_size}, length penalty {settings.length_penalty:g}"

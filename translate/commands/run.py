@@ -1,0 +1,41 @@
+"""What all commands share: UTF-8 streams, messages on standard error, and exit codes.
+
+0 is success, 2 a mistake of the user's (one message, no traceback), 130 Ctrl-C, 143 SIGTERM.
+"""
+
+import io
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+from translate.errors import TranslateError
+
+
+def run(work: Callable[[], None]) -> int:
+    """Do the work of a command; returns its exit code."""
+    use_utf8()
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
+    # Processes that share a machine are slowed down many times by threads that wait for each other in a busy loop.
+    # OpenMP reads this when PyTorch is imported, which happens inside `work`.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        work()
+    except TranslateError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has left, as `head` does. Python would complain once more while shutting down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return 0
+
+
+def use_utf8() -> None:
+    """Read and write UTF-8 whatever the locale; a line ends at a line feed and nowhere else."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", newline="\n", errors="strict" if stream is sys.stdin else "replace")

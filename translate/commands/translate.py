@@ -1,0 +1,140 @@
+"""Translate text: arguments, a file, or standard input line by line; translations alone go to standard output."""
+
+import argparse
+import io
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from translate.commands.run import run
+from translate.errors import DataError
+from translate.files import written_whole
+
+if TYPE_CHECKING:
+    from translate.translator import Translation, Translator
+
+CHUNK = 1000  # Lines translated together: sorted by length, they make full batches.
+
+log = logging.getLogger("translate")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(description="Translate sentences, a file, or standard input line by line.")
+    parser.add_argument(
+        "sentences", nargs="*", metavar="SENTENCE", help="without any, --input or standard input is read"
+    )
+    parser.add_argument(
+        "--checkpoint", type=Path, help="model file; default: of the newest finished run in checkpoints/"
+    )
+    parser.add_argument("--input", type=Path, help="file with one sentence a line, plain or .gz")
+    parser.add_argument("--output", type=Path, help="file for the translations instead of standard output")
+    parser.add_argument("--search", choices=("greedy", "beam"), help="default: as the model was configured")
+    parser.add_argument("--beam-size", type=positive, metavar="K", help="hypotheses kept alive in beam search")
+    parser.add_argument("--length-penalty", type=float, metavar="A", help="exponent of the length in the score")
+    parser.add_argument(
+        "--n-best",
+        type=positive,
+        metavar="N",
+        help="print N translations a sentence: line number, log-probability, length, score and text, between tabs",
+    )
+    parser.add_argument("--unknown", action="store_true", help="list the words that the model does not know")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    asked = parser.parse_intermixed_args(arguments)
+    return run(lambda: translate(asked))
+
+
+def positive(text: str) -> int:
+    """A number of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
+    return number
+
+
+def translate(asked: argparse.Namespace) -> None:
+    """Read, translate, write; one line, or one group of n rows, comes out for each line that goes in."""
+    from translate.runs import newest_model
+    from translate.translator import Translator
+
+    lines = source_lines(asked)
+    checkpoint = asked.checkpoint or newest_model()
+    if not asked.checkpoint:
+        log.info("model: %s", checkpoint)
+    translator = Translator.load(checkpoint, asked.device)
+    settings = {"search": asked.search, "beam_size": asked.beam_size, "length_penalty": asked.length_penalty}
+    # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
+    typing = not asked.sentences and not asked.input and sys.stdin.isatty()
+    number = truncated = 0
+    with open_output(asked.output) as output:
+        for some in chunks(lines, 1 if typing else CHUNK):
+            if asked.unknown:
+                report_unknown(translator, some, number + 1)
+            for hypotheses in translator.n_best(some, asked.n_best or 1, first_line=number + 1, **settings):
+                number += 1
+                output.writelines(n_best_rows(number, hypotheses) if asked.n_best else [f"{hypotheses[0].text}\n"])
+                truncated += not hypotheses[0].finished
+            output.flush()
+    if truncated:
+        log.warning("%d of %d translations were cut off at the length limit", truncated, number)
+
+
+def source_lines(asked: argparse.Namespace) -> Iterable[str]:
+    """The lines to translate: arguments, a file, or standard input as it comes."""
+    if asked.sentences and asked.input:
+        raise DataError("sentences and --input are both given; use one of them")
+    if asked.sentences:
+        return [line for sentence in asked.sentences for line in sentence.split("\n")]
+    if asked.input:
+        from translate.data.corpus import read_lines
+
+        return read_lines(asked.input)
+    return standard_input()
+
+
+def standard_input() -> Iterator[str]:
+    """The lines of standard input, as they arrive. DataError names a line that is not UTF-8."""
+    for number, content in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"standard input, line {number}, byte {error.start + 1}: {error.reason}; give UTF-8 text"
+            ) from None
+
+
+def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Consecutive lines, `size` at a time."""
+    remaining = iter(lines)
+    while some := list(islice(remaining, size)):
+        yield some
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that appears under its name once all is written. DataError where that cannot be."""
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        with written_whole(path) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
+            yield text
+            text.detach()
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}") from error
+
+
+def n_best_rows(number: int, hypotheses: "Sequence[Translation]") -> list[str]:
+    """One row for each translation of line `number`."""
+    return [f"{number}\t{h.log_probability:.4f}\t{h.length}\t{h.score:.4f}\t{h.text}\n" for h in hypotheses]
+
+
+def report_unknown(translator: "Translator", lines: Sequence[str], first: int) -> None:
+    """Name the words of each line that the model does not know."""
+    for number, line in enumerate(lines, start=first):
+        if words := translator.unknown_words(line):
+            log.info("line %d: unknown: %s", number, " ".join(words))

@@ -1,0 +1,186 @@
+"""A YAML file, the files it extends, and `key=value` overrides become one checked Config.
+
+Whatever is wrong is reported at once, each problem with its file and line. What may stand in a config is in schema.py.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from translate.config.keys import fields_named, is_path, kind_of, sections_at, sections_below, show
+from translate.config.problems import KeyPath, check
+from translate.config.schema import Config, Section
+from translate.config.yaml_source import Given, parse_yaml, read_yaml, to_yaml
+from translate.errors import ConfigError
+from translate.paths import project_root
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """The config in a YAML file, with overrides such as `training.optimizer.lr=3e-4`; every path in it is absolute.
+
+    Raises ConfigError that lists all problems.
+    """
+    problems: list[str] = []
+    given = _read(path, (), problems)
+    asked = Given({}, "overrides", Path.cwd())
+    for override in overrides:
+        asked = _merge(asked, _override(override, problems), ())
+    given = _merge(given, asked, (Config,))
+
+    config, more = check(_plain(given, (Config,)), lambda key_path: _place(given, key_path))
+    problems += more
+    if problems or config is None:
+        raise ConfigError(_report(problems, str(path)))
+    return _complete(config, path.stem)
+
+
+def dump_config(config: Config) -> str:
+    """The config as YAML, every key written out; `load_config` reads back an equal one."""
+    return to_yaml(config_to_dict(config))
+
+
+def config_to_dict(config: Config) -> dict[str, Any]:
+    """The config as plain JSON values, paths as text."""
+    return config.model_dump(mode="json")
+
+
+def config_from_dict(values: dict[str, Any]) -> Config:
+    """The config that `config_to_dict` wrote. Raises ConfigError that lists all problems."""
+    config, problems = check(values, lambda _: "stored config")
+    if config is None:
+        raise ConfigError(_report(problems, "the stored config"))
+    return config
+
+
+def differences(old: Config, new: Config) -> list[str]:
+    """One line for each setting that is not the same, as in `training.optimizer.lr: 0.001 → 0.002`."""
+    before, after = _flat(config_to_dict(old)), _flat(config_to_dict(new))
+    return [
+        f"{key}: {before.get(key, 'absent')} → {after.get(key, 'absent')}"
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
+    """The file merged over the one it extends; `readers` are the files that led here by extending."""
+    if path.resolve() in readers:
+        circle = [*readers[readers.index(path.resolve()) :], path]
+        raise ConfigError(f"{path}: extends itself: {' → '.join(file.name for file in circle)}")
+    given = read_yaml(path, problems)
+    if not isinstance(given.value, dict):
+        raise ConfigError(f"{given.place}: given {show(_bare(given))}, allowed: sections such as 'model:', or nothing")
+    extends = given.value.pop("extends", None)
+    if extends is None:
+        return given
+    if not isinstance(extends.value, str):
+        problems.append(f"{extends.place}: extends: given {show(_bare(extends))}, allowed: a path")
+        return given
+    try:
+        inherited = _read(path.parent / Path(extends.value), (*readers, path.resolve()), problems)
+    except ConfigError as error:
+        raise ConfigError(f"{extends.place}: extends: {error}") from None
+    return _merge(inherited, given, (Config,))
+
+
+def _override(override: str, problems: list[str]) -> Given:
+    """`section.key=value` as the mapping it stands for; an empty one if it cannot be read."""
+    place = f"override {override!r}"
+    nothing = Given({}, place, Path.cwd())
+    dotted, equals, text = override.partition("=")
+    keys = dotted.strip().split(".")
+    if not equals or not all(keys):
+        problems.append(f"{place}: write section.key=value")
+        return nothing
+    sections: list[type[Section]] = [Config]
+    for depth, key in enumerate(keys[:-1]):
+        if not fields_named(key, sections):
+            break  # an unknown key, which the check will name
+        sections = sections_below(key, sections)
+        if not sections:
+            problems.append(f"{place}: {'.'.join(keys[: depth + 1])} is a single value, it has no keys")
+            return nothing
+    try:
+        given = parse_yaml(text, lambda _: place, Path.cwd(), problems)
+    except ConfigError as error:
+        problems.append(str(error))
+        return nothing
+    for key in reversed(keys):
+        given = Given({key: given}, place, given.folder)
+    return given
+
+
+def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Given:
+    """`child` over `base`, key by key; `sections` are those that may stand here, none to keep every key."""
+    if not (isinstance(base.value, dict) and isinstance(child.value, dict)):
+        return child
+    merged = dict(base.value)
+    kind = child.value["kind"].value if "kind" in child.value else None
+    for section in sections:
+        if kind_of(section) == kind and kind is not None:
+            # Settings of the old kind would be unknown keys of the new one, and nobody could take them back. A key that
+            # no kind knows stays, to be reported.
+            known = {key for other in sections for key in other.model_fields}
+            merged = {key: value for key, value in merged.items() if key in section.model_fields or key not in known}
+    for key, value in child.value.items():
+        merged[key] = _merge(merged[key], value, sections_below(key, sections)) if key in merged else value
+    return Given(merged, child.place, child.folder)
+
+
+def _plain(given: Given, sections: Sequence[type[Section]]) -> Any:
+    """The values alone, with paths made absolute and the default `kind` written where a section leaves it out."""
+    if not isinstance(given.value, dict):
+        return _bare(given)
+    values: dict[str, Any] = {}
+    for key, child in given.value.items():
+        values[key] = _plain(child, sections_below(key, sections))
+        for field in fields_named(key, sections):
+            if isinstance(child.value, str) and is_path(field):
+                values[key] = str(_absolute(child.value, child.folder))
+            if isinstance(child.value, dict) and len(sections_at(field)) > 1:
+                values[key].setdefault("kind", field.default.kind)
+    return values
+
+
+def _bare(given: Given) -> Any:
+    match given.value:
+        case dict():
+            return {key: _bare(child) for key, child in given.value.items()}
+        case list():
+            return [_bare(child) for child in given.value]
+        case value:
+            return value
+
+
+def _absolute(path: str, folder: Path) -> Path:
+    return (folder / (Path(path).expanduser() if path.startswith("~/") else path)).resolve()
+
+
+def _complete(config: Config, name: str) -> Config:
+    """The config with the paths that the schema leaves open or relative: they lie in the project."""
+    root = project_root()
+    checkpoints = root / "checkpoints"
+    data = config.data.model_copy(
+        update={"root": root / config.data.root, "cache": config.data.cache or checkpoints / ".cache"}
+    )
+    return config.model_copy(update={"output": config.output or checkpoints / name, "data": data})
+
+
+def _place(given: Given, path: KeyPath) -> str | None:
+    for key in path:
+        if not (isinstance(given.value, dict) and key in given.value):
+            return None
+        given = given.value[key]
+    return given.place
+
+
+def _report(problems: list[str], where: str) -> str:
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return "\n  ".join([f"{count} in {where}:", *problems])
+
+
+def _flat(values: dict[str, Any], path: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": show(value)}
+    return flat

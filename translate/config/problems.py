@@ -1,0 +1,195 @@
+"""Everything that is wrong with a set of values, in the words of a user.
+
+pydantic checks; this file finds the key behind each of its errors and says what was given, what is allowed and what was
+probably meant. It knows nothing about files: a caller says where the value at a path stands.
+"""
+
+import contextlib
+import copy
+import difflib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from translate.config.keys import all_sections, allowed, choices, fields_named, kind_of, sections_below, show
+from translate.config.schema import ClashError, Config, Section
+
+KeyPath = tuple[str, ...]
+_BOOLEAN_WORDS = {"yes": True, "on": True, "no": False, "off": False}
+
+
+@dataclass(frozen=True)
+class _Problem:
+    paths: tuple[KeyPath, ...]  # the settings to blame; several contradict each other
+    cause: KeyPath  # what to take away so that the rest can be checked
+    text: str
+
+
+def check(values: dict[str, Any], place: Callable[[KeyPath], str | None]) -> tuple[Config | None, list[str]]:
+    """The config, or None and every problem as `PLACE: KEY: WHAT`. `place` must know at least the empty path."""
+    values = copy.deepcopy(values)
+    taken: list[KeyPath] = []
+    lines: list[str] = []
+    while True:
+        try:
+            config = Config.model_validate(values)
+            return (None if taken else config), lines
+        except ValidationError as error:
+            problems = _problems(error.errors(include_url=False), values)
+        # Contradictions show only where every single value is sound, so the bad ones give way to defaults, and what is
+        # found then is reported unless it is about such a default.
+        for problem in problems:
+            if not any(_overlap(path, other) for path in problem.paths for other in taken):
+                lines.append(f"{_places(problem.paths, place)}: {problem.text}")
+        before = copy.deepcopy(values)
+        for problem in problems:
+            for path in problem.paths if len(problem.paths) > 1 else (problem.cause,):
+                _take_away(values, path)
+                taken.append(path)
+        if values == before:
+            return None, lines
+
+
+def _problems(errors: list[ErrorDetails], values: dict[str, Any]) -> list[_Problem]:
+    found: dict[KeyPath, _Problem] = {}
+    for error in errors:
+        problem = _problem(error, values)
+        found.setdefault(problem.paths[0], problem)
+    # Where text or a section may stand, a section with a bad key is also not text: only the deeper problem is one.
+    return [
+        problem
+        for path, problem in found.items()
+        if len(problem.paths) > 1 or not any(other != path and other[: len(path)] == path for other in found)
+    ]
+
+
+def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
+    path = _key_path(error["loc"], values)
+    if error["type"] == "value_error":
+        clash = error["ctx"]["error"]
+        assert isinstance(clash, ClashError)
+        keys = tuple((*path, *key.split(".")) for key in clash.keys)
+        return _Problem(keys, path, f"{'.'.join(path)}: {clash}" if path else str(clash))
+
+    cause = path
+    if error["type"] == "missing":
+        path = (*path, str(error["loc"][-1]))
+    if error["type"].startswith("union_tag"):
+        path = (*path, "kind")
+    value = _value_at(values, path)
+    sections = _sections_at(path[:-1], values)
+    fields = fields_named(path[-1], sections)
+    if error["type"] == "extra_forbidden":
+        what = _unknown_key(path, values)
+    elif error["type"] == "missing":
+        what = f"missing, allowed: {allowed(fields)}"
+    else:
+        what = f"given {show(value)}, allowed: {allowed(fields)}{_remedy(value, path[-1], sections)}"
+    return _Problem((path,), cause, f"{'.'.join(path)}: {what}")
+
+
+def _key_path(location: tuple[int | str, ...], values: Any) -> KeyPath:
+    """pydantic's location without what is no key: places in a list, and names of the alternatives of a union."""
+    path: list[str] = []
+    for part in location:
+        if isinstance(values, dict) and part in values:
+            path.append(str(part))
+            values = values[part]
+    return tuple(path)
+
+
+def _sections_at(path: KeyPath, values: dict[str, Any]) -> list[type[Section]]:
+    """The sections that may stand at a path: only the one of the chosen kind where the kind is a known one."""
+    sections: list[type[Section]] = [Config]
+    for depth, key in enumerate(path):
+        sections = sections_below(key, sections)
+        kind = _value_at(values, (*path[: depth + 1], "kind"))
+        sections = [section for section in sections if kind_of(section) == kind] or sections
+    return sections
+
+
+def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
+    *above, key = path
+    known = list(_sections_at(path[:-1], values)[0].model_fields)
+    everywhere = [(place, section) for place, section in all_sections() if key in section.model_fields]
+    if kinds := [kind_of(section) for place, section in everywhere if place == ".".join(above)]:
+        kind = _value_at(values, (*above, "kind"))
+        return f"unknown key of kind {show(kind)}; {key} belongs to {_kinds(kinds)}"
+    if everywhere and key != "kind":
+        homes = dict.fromkeys(place or "the top level" for place, _ in everywhere)
+        return f"unknown key; {key!r} belongs to {' and '.join(homes)}"
+    if near := difflib.get_close_matches(key, known, n=1):
+        return f"unknown key; did you mean {near[0]!r}?"
+    return f"unknown key; known here: {', '.join(known)}"
+
+
+def _kinds(kinds: list[str | None]) -> str:
+    return f"kind{'s' if len(kinds) > 1 else ''} {', '.join(kind for kind in kinds if kind)}"
+
+
+def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
+    fields = fields_named(key, sections)
+    if value is None and not choices(fields[0]):
+        return "; leave the key out for its default"
+    words = [word for field in fields for word in choices(field)]
+    if (value is None or isinstance(value, str)) and words:
+        # Short words look alike sooner: `gpu` is not `cpu`.
+        near = difflib.get_close_matches(str(value).lower(), words, n=1, cutoff=0.7)
+        return f"; did you mean {near[0]!r}?" if near else ""
+    for candidate in _meant(value):
+        if any(_fits(candidate, key, section) for section in sections):
+            return f"; write {show(candidate)}{' without quotes' if show(candidate) == value else ''}"
+    return ""
+
+
+def _fits(value: Any, key: str, section: type[Section]) -> bool:
+    try:
+        section.model_validate({key: value})
+    except ValidationError as error:
+        return not any(key in problem["loc"] for problem in error.errors())
+    return True
+
+
+def _meant(value: Any) -> Iterator[Any]:
+    """What a value of the wrong type may have stood for."""
+    if isinstance(value, str):
+        yield {"kind": value}
+        if value.lower() in _BOOLEAN_WORDS:
+            yield _BOOLEAN_WORDS[value.lower()]
+        with contextlib.suppress(ValueError):
+            number = float(value.replace("_", ""))
+            yield int(number) if math.isfinite(number) and number.is_integer() else number
+    elif isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        yield int(value)
+    elif isinstance(value, (bool, int, float)):
+        yield show(value)
+
+
+def _value_at(values: Any, path: KeyPath) -> Any:
+    for key in path:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
+
+
+def _take_away(values: dict[str, Any], path: KeyPath) -> None:
+    if not path:
+        return
+    above = _value_at(values, path[:-1])
+    if isinstance(above, dict):
+        above.pop(path[-1], None)
+
+
+def _overlap(one: KeyPath, other: KeyPath) -> bool:
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
+
+
+def _places(paths: tuple[KeyPath, ...], place: Callable[[KeyPath], str | None]) -> str:
+    """Where the settings at `paths` stand; where none is given, the section above the first."""
+    if given := dict.fromkeys(where for path in paths if (where := place(path))):
+        return ", ".join(given)
+    return next(where for depth in reversed(range(len(paths[0]))) if (where := place(paths[0][:depth])))

@@ -1,0 +1,80 @@
+"""The page docs/configuration.md: a few words on how a config reads, and every key of the schema in tables."""
+
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from translate.config.keys import all_sections, allowed, kind_of, show
+from translate.config.schema import Section
+
+_HEAD = """\
+# Configuration
+
+<!-- Made by `python -m translate.config.reference > docs/configuration.md` from translate/config/schema.py. -->
+
+A run is described by one YAML file. Every key has a default, so a file holds only what differs; an empty one is a
+complete config. Unknown keys, wrong types and contradictions are refused before anything else happens, all of them at
+once, each with its file and line.
+
+```yaml
+extends: multi30k.yaml      # start from another config; its path starts from this file's folder
+model:
+  d_model: 512
+training:
+  optimizer: {kind: adam, lr: 3e-4}
+```
+
+**Extending.** The file that extends wins, key by key; the file it extends can extend another. Where it chooses another
+`kind` (of optimizer, say), the inherited settings that only the old kind has are dropped.
+
+**Overrides.** On the command line, `section.key=value` changes one key for one run: `training.max_epochs=20`,
+`training.optimizer.kind=adam`, `training.optimizer.betas=[0.9,0.98]`, `training.max_steps=null`. They win over the
+file, later ones over earlier ones, and are read by the same rules.
+
+**Paths.** A relative path in a file starts from the folder of that file, one in an override from the working directory,
+a default from the project's folder. `~/` is your home folder.
+
+**Values.** Booleans are `true` and `false` only, so the language code `no` is just that. `3e-4` is a number; a whole
+number is written plainly (`1000`, not `1e3`, `1_000` or `01000`). A key may stand only once in a section. Tags, anchors
+with aliases, and merge keys are not read.
+
+The run's folder keeps the resolved config, every key written out, as a file that can be loaded again.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    return "\n".join([_HEAD, *(_table(path, section) for path, section in _described())])
+
+
+def _described() -> Iterator[tuple[str, type[Section]]]:
+    """Each section once, with the paths it may stand at, such as `data.train, data.valid`."""
+    for section, places in groupby(all_sections(), key=lambda place: place[1]):
+        yield ", ".join(f"`{path}`" for path, _ in places if path), section
+
+
+def _table(paths: str, section: type[Section]) -> str:
+    kind = kind_of(section)
+    title = (paths or "Top level") + (f" with `kind: {kind}`" if kind else "")
+    lines = [f"## {title}", "", section.__doc__ or "", "", "| Key | Allowed | Default | Meaning |", "|---|---|---|---|"]
+    for key, field in section.model_fields.items():
+        default = field.default
+        if field.is_required():
+            shown = "none, must be given"
+        elif isinstance(default, Section):
+            shown = f"kind {default_kind}" if (default_kind := kind_of(type(default))) else "see below"
+        else:
+            shown = f"`{default}`" if isinstance(default, (str, Path)) else f"`{show(default)}`"
+        cells = (
+            f"`{key}`",
+            "a section" if isinstance(default, Section) else allowed([field]),
+            shown,
+            field.description,
+        )
+        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(reference().encode())  # UTF-8 in any locale

@@ -1,0 +1,300 @@
+"""Every setting of a run: its name, type, range, default and meaning.
+
+This is the one place where a setting is explained; docs/configuration.md is made from it. It knows nothing about YAML
+(see loading.py) nor about the classes that a name stands for (see the build functions beside those classes).
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+# Strict types refuse "12" for a number; a path is the exception, because YAML knows only strings.
+AnyPath = Annotated[Path, Field(strict=False)]
+Betas = Annotated[tuple[float, float], Field(strict=False)]
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+PositiveInt = Annotated[int, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0.0)]
+
+
+class Section(BaseModel):
+    """A group of settings: frozen, strictly typed, and closed to keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ClashError(ValueError):
+    """Settings that contradict each other; `keys` are their paths from the section that says so."""
+
+    def __init__(self, message: str, *keys: str) -> None:
+        super().__init__(message)
+        self.keys = keys
+
+
+# --- data: which parallel text ---------------------------------------------------------------------------------------
+
+
+class FilePair(Section):
+    """Two files whose lines belong together, plain or .gz."""
+
+    source: AnyPath = Field(description="File with one source sentence a line.")
+    target: AnyPath = Field(description="File with the translations, line by line.")
+
+
+class FilterConfig(Section):
+    """Which training pairs are left out. What was dropped is printed, and why; validation and test stay whole."""
+
+    max_tokens: PositiveInt = Field(200, description="Drop pairs with more tokens than this on either side.")
+    max_ratio: PositiveFloat | None = Field(
+        None, description="Drop pairs in which one side has more than this many times the tokens of the other."
+    )
+    untranslated: bool = Field(
+        True,
+        description="Drop pairs in which a side has no letter or digit at all, such as the lines `@@` of Multi30k.",
+    )
+
+
+class DataConfig(Section):
+    """Which parallel text to read."""
+
+    root: AnyPath = Field(Path("data"), description="Folder with the files `SPLIT.LANGUAGE`, plain or .gz.")
+    source: str = Field("de", min_length=1, description="Language to translate from: its code, also the file ending.")
+    target: str = Field("en", min_length=1, description="Language to translate into: its code, also the file ending.")
+    train: str | FilePair = Field("train", description="Training split: a name in `root`, or two files by name.")
+    valid: str | FilePair = Field("val", description="Validation split: a name in `root`, or two files by name.")
+    download: bool = Field(False, description="Download Multi30k into `root` where that folder is missing.")
+    filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are left out.")
+    cache: AnyPath | None = Field(
+        None,
+        description="Folder for encoded corpora, used again while text and settings stay. Default: checkpoints/.cache.",
+    )
+
+    @model_validator(mode="after")
+    def _two_languages(self) -> "DataConfig":
+        if self.source == self.target:
+            raise ClashError(
+                f"source and target are both {self.source!r}; name two different languages", "source", "target"
+            )
+        return self
+
+
+# --- text: strings to ids --------------------------------------------------------------------------------------------
+
+
+class WordTokenizerConfig(Section):
+    """Words as spaCy cuts them, with a vocabulary of the most frequent ones."""
+
+    kind: Literal["word"] = Field("word", description="Words of spaCy's tokenizer.")
+    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
+    min_freq: PositiveInt = Field(1, description="Keep the words that occur at least this often in the training text.")
+    max_size: PositiveInt | None = Field(None, description="Keep at most this many words (specials not counted).")
+    source_model: str | None = Field(
+        None,
+        description="spaCy model whose tokenizer cuts the source; without one `spacy.blank(language)`, no download.",
+    )
+    target_model: str | None = Field(None, description="The same for the target.")
+
+
+class TextConfig(Section):
+    """How text becomes token ids, and back."""
+
+    tokenizer: WordTokenizerConfig = Field(WordTokenizerConfig(), description="How text is cut into tokens.")
+    joint_vocabulary: bool = Field(False, description="One vocabulary for both languages instead of one each.")
+
+
+# --- model -----------------------------------------------------------------------------------------------------------
+
+
+class ModelConfig(Section):
+    """The encoder-decoder transformer."""
+
+    d_model: PositiveInt = Field(256, description="Width of the residual stream.")
+    ffn: PositiveInt = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
+    encoder_layers: PositiveInt = Field(3, description="Number of encoder blocks.")
+    decoder_layers: PositiveInt = Field(3, description="Number of decoder blocks.")
+    heads: PositiveInt = Field(8, description="Attention heads; must divide d_model.")
+    dropout: Share = Field(0.1, description="Dropout on the embeddings and on the output of every sub-layer.")
+    attention_dropout: Share = Field(0.0, description="Dropout on the attention weights.")
+    ffn_dropout: Share = Field(0.0, description="Dropout inside the feed-forward block, after the activation.")
+    norm: Literal["pre", "post"] = Field(
+        "pre", description="Layer norm before each sub-layer, or after its residual sum."
+    )
+    activation: Literal["relu", "gelu"] = Field("relu", description="Activation of the feed-forward blocks.")
+    positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="How a token knows its place.")
+    max_positions: PositiveInt = Field(
+        512, description="Longest sentence, in tokens, that learned positions can place. Sinusoids have no limit."
+    )
+    tie: Literal["none", "target", "all"] = Field(
+        "target",
+        description="Weights shared: none; target embedding = output projection; or source embedding too (all), "
+        "which needs a joint vocabulary.",
+    )
+
+    @model_validator(mode="after")
+    def _heads_divide_the_width(self) -> "ModelConfig":
+        if self.d_model % self.heads:
+            divisors = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0 and n <= 64]
+            raise ClashError(
+                f"heads: {self.heads} does not divide d_model: {self.d_model}; possible: {divisors}", "heads", "d_model"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ClashError(f"sinusoidal positions need an even d_model, not {self.d_model}", "d_model", "positions")
+        return self
+
+
+# --- training --------------------------------------------------------------------------------------------------------
+
+
+class BatchConfig(Section):
+    """How sentence pairs are put together. A batch holds pairs of similar length and fits both limits."""
+
+    max_tokens: PositiveInt = Field(
+        4096, description="Most tokens on the longer side of a batch, padding counted: rows times longest sentence."
+    )
+    max_sentences: PositiveInt | None = Field(None, description="Most sentence pairs in a batch.")
+    accumulate: PositiveInt = Field(1, description="Batches whose gradients are summed before one update.")
+
+
+class AdamConfig(Section):
+    """Adam (Kingma and Ba, 2015)."""
+
+    kind: Literal["adam"] = Field("adam", description="Adam.")
+    lr: PositiveFloat = Field(5e-4, description="Peak learning rate.")
+    betas: Betas = Field((0.9, 0.98), description="Decay of the running means of gradient and squared gradient.")
+    eps: PositiveFloat = Field(1e-9, description="Added to the denominator.")
+
+
+class AdamWConfig(Section):
+    """AdamW (Loshchilov and Hutter, 2019): Adam with decoupled weight decay."""
+
+    kind: Literal["adamw"] = Field("adamw", description="AdamW.")
+    lr: PositiveFloat = Field(1e-3, description="Peak learning rate.")
+    betas: Betas = Field((0.9, 0.98), description="Decay of the running means of gradient and squared gradient.")
+    eps: PositiveFloat = Field(1e-9, description="Added to the denominator.")
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(
+        0.01, description="Decoupled weight decay on matrices; norms, biases and embeddings are left alone."
+    )
+
+
+class ConstantScheduleConfig(Section):
+    """The peak rate throughout, after an optional warm-up."""
+
+    kind: Literal["constant"] = Field("constant", description="No decay.")
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="Updates of linear warm-up.")
+
+
+class InverseSqrtScheduleConfig(Section):
+    """Linear warm-up, then decay with the inverse square root of the update (Vaswani et al., 2017)."""
+
+    kind: Literal["inverse_sqrt"] = Field("inverse_sqrt", description="Decay with the inverse square root.")
+    warmup_steps: PositiveInt = Field(400, description="Updates of linear warm-up.")
+
+
+class CosineScheduleConfig(Section):
+    """Linear warm-up, then half a cosine down to a share of the peak at the last update."""
+
+    kind: Literal["cosine"] = Field("cosine", description="Half a cosine.")
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Updates of linear warm-up.")
+    final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.0, description="Share of the peak rate at the end.")
+
+
+class LinearScheduleConfig(Section):
+    """Linear warm-up, then a straight line down to a share of the peak at the last update."""
+
+    kind: Literal["linear"] = Field("linear", description="A straight line.")
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Updates of linear warm-up.")
+    final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.0, description="Share of the peak rate at the end.")
+
+
+class TrainingConfig(Section):
+    """How the model is trained."""
+
+    max_epochs: PositiveInt | None = Field(10, description="Stop after this many passes over the training text.")
+    max_steps: PositiveInt | None = Field(None, description="Stop after this many updates.")
+    batch: BatchConfig = Field(BatchConfig(), description="How sentence pairs are put together.")
+    optimizer: Annotated[AdamConfig | AdamWConfig, Field(discriminator="kind")] = Field(
+        AdamWConfig(), description="What turns gradients into updates."
+    )
+    schedule: Annotated[
+        ConstantScheduleConfig | InverseSqrtScheduleConfig | CosineScheduleConfig | LinearScheduleConfig,
+        Field(discriminator="kind"),
+    ] = Field(InverseSqrtScheduleConfig(), description="How the learning rate changes from update to update.")
+    label_smoothing: Share = Field(0.1, description="Share of the target probability spread over all tokens.")
+    clip_norm: PositiveFloat | None = Field(
+        1.0, description="Longest gradient, by its 2-norm; longer ones are scaled down."
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="Arithmetic of the forward and backward pass. auto: bfloat16 where this device has it in hardware.",
+    )
+    validate_every: PositiveInt | None = Field(None, description="Updates between validations. Default: once an epoch.")
+    checkpoint_every: PositiveInt | None = Field(
+        None, description="Updates between training states to resume from. Default: at every validation."
+    )
+    keep_last: PositiveInt = Field(2, description="How many training states are kept.")
+    best: Literal["bleu", "chrf", "loss"] = Field(
+        "bleu", description="The validation figure that picks the best model."
+    )
+    patience: PositiveInt | None = Field(
+        None, description="Stop after this many validations in a row that bring no better figure."
+    )
+    log_every: PositiveInt = Field(50, description="Updates between rows of the metrics log.")
+    samples: Annotated[int, Field(ge=0)] = Field(3, description="Translations shown at each validation.")
+
+    @model_validator(mode="after")
+    def _an_end(self) -> "TrainingConfig":
+        if self.max_epochs is None and self.max_steps is None:
+            raise ClashError(
+                "max_epochs and max_steps are both null; give at least one of them", "max_epochs", "max_steps"
+            )
+        return self
+
+
+# --- decoding --------------------------------------------------------------------------------------------------------
+
+
+class DecodingConfig(Section):
+    """How a trained model searches for a translation. Validation while training always searches greedily."""
+
+    search: Literal["greedy", "beam"] = Field("beam", description="Best token at each step, or beam search.")
+    beam_size: PositiveInt = Field(5, description="Partial translations kept alive for each sentence.")
+    length_penalty: Annotated[float, Field(ge=0.0)] = Field(
+        1.0, description="Exponent a in score = log-probability / length^a; 0 ranks by log-probability alone."
+    )
+    max_ratio: PositiveFloat = Field(
+        2.0, description="A translation has at most this many tokens for each source token,"
+    )
+    max_extra: Annotated[int, Field(ge=0)] = Field(10, description="plus this many.")
+    batch_tokens: PositiveInt = Field(4096, description="Source tokens decoded together, padding counted.")
+
+
+# --- the whole -------------------------------------------------------------------------------------------------------
+
+
+class Config(Section):
+    """One run, from text to model."""
+
+    output: AnyPath | None = Field(
+        None,
+        description="Folder of the run: model, training states, logs. Default: checkpoints/NAME OF THE CONFIG FILE.",
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(1, description="Seed of everything random: weights, order, dropout.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Where to compute. auto: CUDA where it is there."
+    )
+    threads: PositiveInt | None = Field(None, description="CPU threads. Default: what PyTorch chooses.")
+    data: DataConfig = Field(DataConfig(), description="Which parallel text to read.")
+    text: TextConfig = Field(TextConfig(), description="How text becomes token ids.")
+    model: ModelConfig = Field(ModelConfig(), description="The transformer.")
+    training: TrainingConfig = Field(TrainingConfig(), description="How it is trained.")
+    decoding: DecodingConfig = Field(DecodingConfig(), description="How it translates.")
+
+    @model_validator(mode="after")
+    def _tying_fits_the_vocabulary(self) -> "Config":
+        if self.model.tie == "all" and not self.text.joint_vocabulary:
+            raise ClashError(
+                "model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
+                "model.tie",
+                "text.joint_vocabulary",
+            )
+        return self

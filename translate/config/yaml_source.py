@@ -1,0 +1,162 @@
+"""YAML to values that know where they stand, and back. It knows nothing about the settings themselves.
+
+Plain words are read as people mean them, not as YAML 1.1 does: only `true` and `false` are booleans, `3e-4` and `1e3`
+are numbers, and `no`, `012`, `1_000`, `1:30` and dates are text, which a field for numbers then refuses.
+"""
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+from yaml.composer import ComposerError
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.reader import ReaderError
+
+from translate.errors import ConfigError
+
+_INT = "tag:yaml.org,2002:int"
+_FLOAT = "tag:yaml.org,2002:float"
+_BOOL = "tag:yaml.org,2002:bool"
+_STR = "tag:yaml.org,2002:str"
+_NULL = "tag:yaml.org,2002:null"
+_PLAIN_WORDS = {
+    None: [
+        (_NULL, re.compile(r"(~|null|Null|NULL|)\Z")),
+        (_BOOL, re.compile(r"(true|True|TRUE|false|False|FALSE)\Z")),
+        (_INT, re.compile(r"[-+]?(0|[1-9][0-9]*)\Z")),
+        (_FLOAT, re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")),
+    ]
+}
+_REMEDIES = {
+    r"'\t'": "indent with spaces, not tabs",
+    "mapping values are not allowed here": "put text that holds ': ' in quotes",
+}
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value as somebody wrote it: where, and what a relative path in it starts from."""
+
+    value: Any  # str, int, float, bool, None, list[Given] or dict[str, Given]
+    place: str
+    folder: Path
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers = _PLAIN_WORDS
+
+
+class _Dumper(yaml.SafeDumper):
+    yaml_implicit_resolvers = _PLAIN_WORDS
+
+    def represent_str(self, data: str) -> ScalarNode:
+        # Outside double quotes PyYAML writes U+0085 and U+2028 as they are, and reads them as the end of a line.
+        return self.represent_scalar(_STR, data, style=None if data.isprintable() else '"')
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
+
+
+def read_yaml(path: Path, problems: list[str]) -> Given:
+    """The content of a file, an empty one being an empty mapping. Duplicate keys are added to `problems`.
+
+    Raises ConfigError for a file that cannot be read or parsed.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; {_files_near(path)}") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a folder; {_files_near(path / '?')}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        byte = error.object[error.start]
+        raise ConfigError(f"{path}:{line}: not UTF-8 (byte 0x{byte:02x}); save the file as UTF-8") from None
+    given = parse_yaml(text, lambda line: f"{path}:{line}", path.parent.resolve(), problems)
+    return given if given.value is not None else Given({}, given.place, given.folder)
+
+
+def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: list[str]) -> Given:
+    """The value that `text` writes, None for an empty one; `place` names a line, counted from 1. Raises ConfigError."""
+
+    def given(node: Node, path: str) -> Given:
+        line = node.start_mark.line + 1
+        value: Any
+        if isinstance(node, MappingNode):
+            value = {}
+            lines: dict[str, int] = {}
+            for key_node, value_node in node.value:
+                key_line = key_node.start_mark.line + 1
+                if not isinstance(key_node, ScalarNode):
+                    problems.append(f"{place(key_line)}: {path or 'top level'}: a key must be a single word")
+                    continue
+                key = key_node.value
+                dotted = f"{path}.{key}" if path else key
+                if key in lines:
+                    problems.append(f"{place(key_line)}: {dotted}: given twice, first in line {lines[key]}")
+                lines.setdefault(key, key_line)
+                child = given(value_node, dotted)
+                # The line of the key, because the value of a section starts one line below.
+                value[key] = Given(child.value, place(key_line), folder)
+        elif isinstance(node, SequenceNode):
+            value = [given(item, path) for item in node.value]
+        else:
+            value = _scalar(node)
+        return Given(value, place(line), folder)
+
+    try:
+        _refuse_aliases_and_tags(text)
+        node = yaml.compose(text, Loader=_Loader)
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigError(f"{place(line)}: not YAML: unprintable character U+{ord(text[error.position]):04X}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        assert mark is not None
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        remedy = "".join(f"; {remedy}" for symptom, remedy in _REMEDIES.items() if symptom in what)
+        raise ConfigError(f"{place(mark.line + 1)}: not YAML (column {mark.column + 1}): {what}{remedy}") from None
+    return Given(None, place(1), folder) if node is None else given(node, "")
+
+
+def to_yaml(values: dict[str, Any]) -> str:
+    """Plain values as YAML that `parse_yaml` reads back unchanged."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def _refuse_aliases_and_tags(text: str) -> None:
+    """They would make a value mean what its line does not show; `extends` shares settings between configs."""
+    for event in yaml.parse(text, Loader=_Loader):
+        mark = cast(yaml.Mark, event.start_mark)
+        if isinstance(event, yaml.AliasEvent):
+            raise ComposerError(None, None, f"*{event.anchor}: aliases are not read; use extends", mark)
+        if tag := getattr(event, "tag", None):
+            raise ComposerError(None, None, f"{tag}: tags are not read; leave it out", mark)
+
+
+def _scalar(node: Node) -> str | int | float | bool | None:
+    text: str = node.value
+    if node.tag == _NULL:
+        return None
+    if node.tag == _BOOL:
+        return text.lower() == "true"
+    if node.tag == _INT:
+        return int(text)
+    return float(text) if node.tag == _FLOAT else text
+
+
+def _files_near(path: Path) -> str:
+    """What a user who asked for `path` may have meant."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no folder {folder} either"
+    names = sorted(file.name for file in folder.iterdir() if file.suffix in {".yaml", ".yml"})
+    if near := difflib.get_close_matches(path.name, names, n=1):
+        return f"did you mean {folder / near[0]}?"
+    return f"that folder holds {', '.join(names[:8])}" if names else "that folder holds no .yaml file"

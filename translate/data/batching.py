@@ -1,0 +1,114 @@
+"""Encoded pairs to batches: which pairs go together, in which order, and how they are padded.
+
+Dimension letters in names: B pairs, S source positions, T target positions, N real target tokens of a batch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from translate.config.schema import BatchConfig
+from translate.data.dataset import Dataset
+from translate.text.vocabulary import BOS, EOS, PAD
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded pairs for teacher forcing: the decoder reads `target_BT` and has to answer `labels_N`.
+
+    A source ends with eos. A target begins with bos where the decoder reads it, and ends with eos where it answers.
+    Masks are boolean and True at real tokens; `labels_N` holds the answers at `target_mask_BT`, row by row.
+    """
+
+    source_BS: Tensor
+    source_mask_BS: Tensor
+    target_BT: Tensor
+    target_mask_BT: Tensor
+    labels_N: Tensor
+
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(**{name: tensor.to(device, non_blocking=True) for name, tensor in vars(self).items()})
+
+
+def make_batch(dataset: Dataset, indices: Sequence[int] | Indices) -> Batch:
+    """The pairs of `dataset` at `indices`, padded to the longest of each side."""
+    source_BS, source_mask_BS = pad_rows([np.append(dataset.source[i], EOS) for i in indices])
+    framed_BT, real_BT = pad_rows([np.concatenate(([BOS], dataset.target[i], [EOS])) for i in indices])
+    target_mask_BT = real_BT[:, 1:]
+    return Batch(source_BS, source_mask_BS, framed_BT[:, :-1], target_mask_BT, framed_BT[:, 1:][target_mask_BT])
+
+
+def pad_rows(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
+    """Ids (int64) with padding behind the shorter rows, and the mask of the real ones."""
+    lengths = np.array([len(row) for row in rows])
+    mask = np.arange(lengths.max())[None, :] < lengths[:, None]
+    ids = np.full(mask.shape, PAD, dtype=np.int64)
+    ids[mask] = np.concatenate(rows)
+    return torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """The order of an epoch's batches: a pure function of the seed and the epoch, so that a run can go on anywhere.
+
+    Args:
+        pairs: indices of the pairs to train on.
+        source_lengths, target_lengths: tokens of each pair in `pairs`, without bos and eos.
+    """
+
+    pairs: Indices
+    source_lengths: NDArray[np.int64]
+    target_lengths: NDArray[np.int64]
+    config: BatchConfig
+    seed: int
+
+    def epoch(self, epoch: int) -> list[list[Indices]]:
+        """The updates of an epoch, each with the batches (indices of pairs) whose gradients it sums.
+
+        Several processes share an update out as `update[rank::processes]`.
+        """
+        rng = np.random.default_rng((self.seed, epoch))
+        shuffled = rng.permutation(len(self.pairs))
+        order = shuffled[np.lexsort((self.target_lengths[shuffled], self.source_lengths[shuffled]))]
+        # eos is a token too, on both sides.
+        width = 1 + np.maximum(self.source_lengths, self.target_lengths)[order]
+        batches = [order[start:stop] for start, stop in cut(width, self.config.max_tokens, self.config.max_sentences)]
+        batches = [self.pairs[batches[i]] for i in rng.permutation(len(batches))]
+        together = self.config.accumulate
+        return [batches[i : i + together] for i in range(0, len(batches), together)]
+
+    def padding_share(self) -> float:
+        """The share of an epoch's source and target positions that hold no token."""
+        position = {pair: place for place, pair in enumerate(self.pairs.tolist())}
+        real = padded = 0
+        for update in self.epoch(0):
+            for batch in update:
+                places = [position[pair] for pair in batch.tolist()]
+                for lengths in (self.source_lengths[places] + 1, self.target_lengths[places] + 1):
+                    real += int(lengths.sum())
+                    padded += int(lengths.max()) * len(places)
+        return 1 - real / padded
+
+
+def cut(widths: NDArray[np.int64], max_tokens: int, max_rows: int | None) -> list[tuple[int, int]]:
+    """Cut consecutive rows into batches of at most `max_tokens` (rows times widest) and `max_rows`.
+
+    A row wider than `max_tokens` is a batch by itself.
+    """
+    batches = []
+    start = widest = 0
+    for row, width in enumerate(widths.tolist()):
+        widest = max(widest, width)
+        rows = row + 1 - start
+        if rows > 1 and (rows * widest > max_tokens or (max_rows is not None and rows > max_rows)):
+            batches.append((start, row))
+            start, widest = row, width
+    if len(widths):
+        batches.append((start, len(widths)))
+    return batches

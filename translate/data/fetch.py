@@ -1,0 +1,172 @@
+"""Download Multi30k: from the first mirror that delivers, and only what is missing; nothing is kept unverified."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from translate.data.corpus import read_lines, text_sha256
+from translate.data.known import DOWNLOADED_SPLITS, KNOWN_TEXTS
+from translate.errors import DataError
+
+# Three ways to the files of the authors' repository. A branch, not a commit: it is the content that is verified.
+MIRRORS = (
+    "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw",
+    "https://cdn.jsdelivr.net/gh/multi30k/dataset@master/data/task1/raw",
+    "https://github.com/multi30k/dataset/raw/master/data/task1/raw",
+)
+# File name → sha256 of the text inside; one text can be compressed in many ways.
+MULTI30K_FILES = {
+    f"{text.split}.{text.language}.gz": text.sha256
+    for text in KNOWN_TEXTS
+    if text.split in DOWNLOADED_SPLITS and not text.edition
+}
+TRIES = 3  # for one file at one mirror, as long as trying again can help
+CHUNK = 1 << 14  # bytes
+
+
+class _MirrorError(Exception):
+    """Why a mirror did not deliver."""
+
+
+class _TryAgainError(_MirrorError):
+    """The same, where the next try goes on from what arrived, or starts anew without what spoilt this one."""
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def download_multi30k(
+    root: Path,
+    mirrors: Sequence[str] = MIRRORS,
+    timeout: float = 30.0,
+    report: Callable[[str], None] = _say,
+    files: Mapping[str, str] = MULTI30K_FILES,
+) -> None:
+    """Make sure that `root` holds `files` (name → sha256 of the text); `timeout` is in seconds, for each answer.
+
+    A transfer that was cut off goes on where it stopped, in a later call too. A file with another text is not touched.
+
+    Raises:
+        DataError: no mirror delivers a file, another text has its name, or the folder cannot be written.
+    """
+    missing = [name for name, sha256 in files.items() if not _is_there(root / name, sha256)]
+    try:
+        for position, name in enumerate(missing):
+            root.mkdir(parents=True, exist_ok=True)
+            if failures := _fetch(root / name, files[name], mirrors, timeout, report):
+                raise DataError(
+                    f"{name} could not be downloaded:\n"
+                    + "".join(f"  {failure}\n" for failure in failures)
+                    + f"Put {', '.join(missing[position:])} (from github.com/multi30k/dataset, folder data/task1/raw) "
+                    f"into {root} by hand, or set data.root to a folder that has them."
+                )
+    except OSError as error:
+        raise DataError(
+            f"Cannot write into {root}: {error.strerror or error}. Set data.root to a folder that can be written."
+        ) from None
+
+
+def _is_there(path: Path, sha256: str) -> bool:
+    """Whether the text is there, compressed or plain. A file without readable text counts as missing."""
+    for candidate in (path.with_suffix(""), path):
+        try:
+            lines = read_lines(candidate)
+        except DataError:
+            continue
+        if lines and text_sha256(lines) != sha256:
+            raise DataError(f"{candidate} holds another text than Multi30k's. Move it away, or change data.root.")
+        if lines:
+            return True
+    return False
+
+
+def _fetch(path: Path, sha256: str, mirrors: Sequence[str], timeout: float, report: Callable[[str], None]) -> list[str]:
+    """Download one file. Returns nothing on success, else why each mirror failed."""
+    part = path.with_suffix(".part.gz")
+    failures = []
+    for mirror in mirrors:
+        url = f"{mirror.rstrip('/')}/{path.name}"
+        report(f"Downloading {url}")
+        try:
+            _fetch_verified(url, part, sha256, timeout)
+        except _MirrorError as error:
+            failures.append(f"{url}: {error}")
+        else:
+            part.replace(path)
+            return []
+    return failures
+
+
+def _fetch_verified(url: str, part: Path, sha256: str, timeout: float) -> None:
+    for tries_left in reversed(range(TRIES)):
+        try:
+            resumed = _transfer(url, part, timeout)
+            return _verify(part, sha256, resumed)
+        except _TryAgainError:
+            if not tries_left:
+                raise
+
+
+def _transfer(url: str, part: Path, timeout: float) -> bool:
+    """Get what `part` still lacks, or all of it where the server cannot resume. Returns whether it resumed."""
+    have = part.stat().st_size if part.exists() else 0
+    try:
+        response = urlopen(Request(url, headers={"Range": f"bytes={have}-"} if have else {}), timeout=timeout)
+    except HTTPError as error:
+        error.close()
+        if error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            part.unlink()
+            raise _TryAgainError("nothing to resume") from None
+        raise _MirrorError(f"HTTP {error.code} {error.reason}") from None
+    except (OSError, HTTPException) as error:
+        raise _MirrorError(_explain(error, timeout)) from None
+    resumed: bool = response.status == HTTPStatus.PARTIAL_CONTENT
+    arrived = 0
+    with response, part.open("ab" if resumed else "wb") as file:
+        for chunk in _chunks(response, timeout):
+            arrived += file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    announced = int(response.headers.get("Content-Length", arrived))
+    if arrived < announced:
+        raise _TryAgainError(f"cut off after {arrived} of {announced} bytes")
+    return resumed
+
+
+def _chunks(response: HTTPResponse, timeout: float) -> Iterator[bytes]:
+    """The body in pieces. Only errors of the network become mirror errors; those of the disk are not the mirror's."""
+    while True:
+        try:
+            chunk = response.read(CHUNK)
+        except TimeoutError as error:
+            raise _MirrorError(_explain(error, timeout)) from None
+        except (OSError, HTTPException) as error:
+            raise _TryAgainError(_explain(error, timeout)) from None
+        if not chunk:
+            return
+        yield chunk
+
+
+def _explain(error: Exception, timeout: float) -> str:
+    cause = error.reason if isinstance(error, URLError) else error
+    return f"no answer within {timeout:g} s" if isinstance(cause, TimeoutError) else str(cause)
+
+
+def _verify(part: Path, sha256: str, resumed: bool) -> None:
+    """Delete the file and raise unless it holds the text. What was pieced together is worth a fresh start."""
+    try:
+        lines = read_lines(part)
+    except DataError:
+        flaw = "not a sound gzip file"
+    else:
+        if lines and (found := text_sha256(lines)) == sha256:
+            return
+        flaw = f"another text: sha256 {found[:8]}… instead of {sha256[:8]}…" if lines else "an empty file"
+    part.unlink()
+    raise _TryAgainError(flaw) if resumed else _MirrorError(flaw)

@@ -1,0 +1,11 @@
+"""Search: from a model's next-token log-probabilities to ids.
+
+It imports only torch. Read step.py, then hypothesis.py, greedy.py and beam.py.
+"""
+
+from translate.decoding.beam import beam_search
+from translate.decoding.greedy import greedy_search
+from translate.decoding.hypothesis import Hypothesis, length_penalized
+from translate.decoding.step import State, Step
+
+__all__ = ["Hypothesis", "State", "Step", "beam_search", "greedy_search", "length_penalized"]

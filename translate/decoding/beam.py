@@ -1,0 +1,152 @@
+"""Beam search: the K best partial translations of each sentence, extended side by side.
+
+A hypothesis that ends keeps its place among the K and is extended no more, and the first place always belongs to the
+greedy translation. Hence a beam of 1 is greedy search, a wider beam never returns less than a finished greedy
+translation (in score, whatever the length penalty), and a beam as wide as the space is exhaustive search.
+
+Dimensions: B sentences still searched, K hypotheses of each, C candidates to continue each hypothesis, T tokens so far
+(bos among them), V target vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from translate.decoding.hypothesis import Hypothesis, length_penalized
+from translate.decoding.step import StateT_contra, Step
+
+
+@torch.inference_mode()
+def beam_search(
+    step: Step[StateT_contra],
+    state: StateT_contra,
+    *,
+    beam_size: int,
+    length_penalty: float,
+    limits: Tensor,
+    bos: int,
+    eos: int,
+    pad: int,
+    forbidden: Sequence[int] = (),
+    n_best: int = 1,
+) -> list[list[Hypothesis]]:
+    """The `n_best` translations of each sentence of `state`: finished ones first, each kind best first.
+
+    `limits` (int64, one for each sentence, at least 1, on the device of the step) is the most tokens of a translation,
+    eos counted. Tokens in `forbidden` are never chosen. `length_penalty` is the alpha of `length_penalized`.
+    A sentence leaves the batch as soon as no live hypothesis can still beat the worst of its `n_best` finished ones.
+    It gets fewer than `n_best` only where so few translations exist within its limit.
+    """
+    if not 1 <= n_best <= beam_size:
+        raise ValueError(f"n_best must lie between 1 and beam_size {beam_size}, not be {n_best}")
+    if length_penalty < 0:
+        raise ValueError(f"length_penalty must not be negative, like {length_penalty}: the search would stop too early")
+    device = limits.device
+    forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
+    found: dict[int, list[Hypothesis]] = {}
+    searched = list(range(len(limits)))  # the place in `found` of each row that is left
+    beam = _Beam.start(len(limits), beam_size, bos, device)
+    state.reorder(torch.zeros_like(beam.length_BK))
+
+    while searched:
+        log_probs_BKV = step(beam.tokens_BKT[:, :, -1], state).index_fill_(-1, forbidden_ids, -torch.inf)
+        parents_BK = beam.extend(log_probs_BKV, eos=eos, pad=pad)
+
+        done_B = beam.is_decided(limits, length_penalty, n_best) | (limits < beam.tokens_BKT.shape[2])
+        done = done_B.tolist()
+        if any(done):
+            ended = [sentence for sentence, is_done in zip(searched, done, strict=True) if is_done]
+            searched = [sentence for sentence, is_done in zip(searched, done, strict=True) if not is_done]
+            ranked = beam.select(done_B).ranked(length_penalty)
+            found |= {sentence: best[:n_best] for sentence, best in zip(ended, ranked, strict=True)}
+            rows_B = (~done_B).nonzero().squeeze(1)
+            state.keep(rows_B)
+            beam, parents_BK, limits = beam.select(rows_B), parents_BK[rows_B], limits[rows_B]
+        state.reorder(parents_BK)
+
+    return [found[sentence] for sentence in range(len(found))]
+
+
+@dataclass
+class _Beam:
+    """The hypotheses of all sentences. One with log-probability -inf fills a place that nothing possible could take."""
+
+    tokens_BKT: Tensor  # bos first; padding follows the eos of finished ones
+    log_prob_BK: Tensor
+    length_BK: Tensor  # eos counted, bos not
+    finished_BK: Tensor
+
+    @classmethod
+    def start(cls, sentences: int, size: int, bos: int, device: torch.device) -> "_Beam":
+        """One empty hypothesis for each sentence, in the first place."""
+        log_prob_BK = torch.full((sentences, size), -torch.inf, dtype=torch.float64, device=device)
+        log_prob_BK[:, 0] = 0.0
+        return cls(
+            tokens_BKT=torch.full((sentences, size, 1), bos, dtype=torch.int64, device=device),
+            log_prob_BK=log_prob_BK,
+            length_BK=torch.zeros((sentences, size), dtype=torch.int64, device=device),
+            finished_BK=torch.zeros((sentences, size), dtype=torch.bool, device=device),
+        )
+
+    def select(self, rows_B: Tensor) -> "_Beam":
+        """Only these sentences, given by index or by mask."""
+        return _Beam(
+            self.tokens_BKT[rows_B], self.log_prob_BK[rows_B], self.length_BK[rows_B], self.finished_BK[rows_B]
+        )
+
+    def extend(self, log_probs_BKV: Tensor, *, eos: int, pad: int) -> Tensor:
+        """Replace the hypotheses by their K best continuations; returns the parents of these, BK."""
+        size = self.log_prob_BK.shape[1]
+        # Among equals max takes the first, as greedy search does, and topk takes any: tell topk which one to put first.
+        greedy_B, token_B = log_probs_BKV[:, 0].max(dim=1)
+        log_probs_BKV[:, 0].scatter_(1, token_B[:, None], torch.inf)
+        # The K best continuations of a sentence are among the K best of each hypothesis.
+        best_BKC, token_BKC = log_probs_BKV.topk(min(size, log_probs_BKV.shape[2]), dim=2)
+        best_BKC[:, 0, 0] = greedy_B
+        # A finished hypothesis has just one: itself, on padding.
+        best_BKC = best_BKC.masked_fill(self.finished_BK[:, :, None], -torch.inf)
+        best_BKC[:, :, 0].masked_fill_(self.finished_BK, 0.0)
+        token_BKC = token_BKC.masked_fill(self.finished_BK[:, :, None], pad)
+        total_BKC = self.log_prob_BK[:, :, None] + best_BKC
+
+        rank_BKC = total_BKC.clone()
+        rank_BKC[:, :, 0].masked_fill_(self.finished_BK, torch.inf)
+        rank_BKC[:, 0, 0] = torch.inf  # the greedy continuation of the greedy translation
+        # A stable sort breaks ties by place, so that the first place stays the first.
+        chosen_BK = rank_BKC.flatten(1).sort(dim=1, descending=True, stable=True).indices[:, :size]
+
+        parents_BK = chosen_BK // best_BKC.shape[2]
+        token_BK = token_BKC.flatten(1).gather(1, chosen_BK)
+        was_finished_BK = self.finished_BK.gather(1, parents_BK)
+        parents_BKT = parents_BK[:, :, None].expand(-1, -1, self.tokens_BKT.shape[2])
+        self.tokens_BKT = torch.cat([self.tokens_BKT.gather(1, parents_BKT), token_BK[:, :, None]], dim=2)
+        self.log_prob_BK = total_BKC.flatten(1).gather(1, chosen_BK)
+        self.length_BK = self.length_BK.gather(1, parents_BK) + ~was_finished_BK
+        self.finished_BK = (was_finished_BK | (token_BK == eos)) & self.log_prob_BK.isfinite()
+        return parents_BK
+
+    def is_decided(self, limits: Tensor, length_penalty: float, n_best: int) -> Tensor:
+        """For each sentence, whether no live hypothesis can still beat the worst of the `n_best` finished ones.
+
+        A log-probability can only fall, so the most that a live hypothesis may reach is its own at the longest length.
+        """
+        score_BK = length_penalized(self.log_prob_BK, self.length_BK, length_penalty)
+        worst_B = score_BK.masked_fill(~self.finished_BK, -torch.inf).topk(n_best, dim=1).values[:, -1]
+        live_B = self.log_prob_BK.masked_fill(self.finished_BK, -torch.inf).amax(dim=1)
+        return worst_B >= length_penalized(live_B, limits, length_penalty)
+
+    def ranked(self, length_penalty: float) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence: finished ones first, each kind best first, the earlier one among equals."""
+        scores_BK = length_penalized(self.log_prob_BK, self.length_BK, length_penalty)
+        columns = (self.tokens_BKT[:, :, 1:], self.log_prob_BK, scores_BK, self.length_BK, self.finished_BK)
+        sentences = []
+        for rows in zip(*(column.tolist() for column in columns), strict=True):
+            hypotheses = [
+                Hypothesis(tuple(tokens[: length - finished]), log_probability, score, finished)
+                for tokens, log_probability, score, length, finished in zip(*rows, strict=True)
+                if log_probability > -torch.inf
+            ]
+            sentences.append(sorted(hypotheses, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score)))
+        return sentences

@@ -1,0 +1,60 @@
+"""Greedy search: the most probable token at each step.
+
+Dimensions: B sentences still searched, V target vocabulary, T tokens so far (bos among them).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from translate.decoding.hypothesis import Hypothesis
+from translate.decoding.step import StateT_contra, Step
+
+
+@torch.inference_mode()
+def greedy_search(
+    step: Step[StateT_contra],
+    state: StateT_contra,
+    *,
+    limits: Tensor,
+    bos: int,
+    eos: int,
+    forbidden: Sequence[int] = (),
+) -> list[Hypothesis]:
+    """Search all sentences of `state` at once and drop each from the batch when it ends.
+
+    `limits` (int64, one for each sentence, at least 1, on the device of the step) is the most tokens of a translation,
+    eos counted. Tokens in `forbidden` are never chosen. The score of a hypothesis is its log-probability.
+    """
+    device = limits.device
+    forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
+    found: dict[int, Hypothesis] = {}
+    searched = list(range(len(limits)))  # the place in `found` of each row that is left
+    tokens_BT = torch.full((len(limits), 1), bos, dtype=torch.int64, device=device)
+    log_prob_B = torch.zeros(len(limits), dtype=torch.float64, device=device)
+
+    while searched:
+        length = tokens_BT.shape[1]
+        log_probs_BV = step(tokens_BT[:, -1:], state).squeeze(1).index_fill_(-1, forbidden_ids, -torch.inf)
+        best_B, token_B = log_probs_BV.max(dim=-1)
+        log_prob_B = log_prob_B + best_B
+        tokens_BT = torch.cat([tokens_BT, token_B[:, None]], dim=1)
+
+        done_B = (token_B == eos) | (limits <= length)
+        done = done_B.tolist()
+        if not any(done):
+            continue
+        ended = [sentence for sentence, is_done in zip(searched, done, strict=True) if is_done]
+        for sentence, tokens, log_prob in zip(
+            ended, tokens_BT[done_B, 1:].tolist(), log_prob_B[done_B].tolist(), strict=True
+        ):
+            finished = tokens[-1] == eos
+            found[sentence] = Hypothesis(tuple(tokens[:-1] if finished else tokens), log_prob, log_prob, finished)
+
+        searched = [sentence for sentence, is_done in zip(searched, done, strict=True) if not is_done]
+        rows_B = (~done_B).nonzero().squeeze(1)
+        state.keep(rows_B)
+        tokens_BT, log_prob_B, limits = tokens_BT[rows_B], log_prob_B[rows_B], limits[rows_B]
+
+    return [found[sentence] for sentence in range(len(found))]

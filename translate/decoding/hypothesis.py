@@ -1,0 +1,32 @@
+"""What a search returns, and the score it ranks by."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A translation as ids, without bos and eos.
+
+    `log_probability` is natural and includes eos; `score` is what the search ranked by. Where `finished` is False the
+    limit cut the hypothesis off before it came to eos.
+    """
+
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
+    finished: bool
+
+    @property
+    def length(self) -> int:
+        """Number of tokens as the length penalty counts them: eos included."""
+        return len(self.tokens) + self.finished
+
+
+def length_penalized(log_probability: Tensor, length: Tensor, alpha: float) -> Tensor:
+    """score = log_probability / length^alpha, where length counts eos; alpha 0 ranks by log-probability alone.
+
+    Log-probabilities are negative, so a larger alpha favours longer hypotheses; alpha 1 is the mean per token.
+    """
+    return log_probability / length.double() ** alpha

@@ -1,0 +1,71 @@
+"""All translations of many sources: sorted into batches of similar length, searched, and put back in order."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from translate.config.schema import DecodingConfig
+from translate.data.batching import cut, pad_rows
+from translate.decoding.beam import beam_search
+from translate.decoding.greedy import greedy_search
+from translate.decoding.hypothesis import Hypothesis
+from translate.model.transformer import Transformer
+from translate.text.vocabulary import BOS, EOS, PAD, UNK
+
+# What a translation never holds. Without unk, the model's next best word stands where it would have been.
+FORBIDDEN = (UNK, PAD, BOS)
+
+
+def no_check() -> None:
+    """Nothing can interrupt this search."""
+
+
+@torch.inference_mode()
+def search(
+    model: Transformer,
+    sources: Sequence[NDArray[np.integer] | Sequence[int]],
+    config: DecodingConfig,
+    *,
+    n_best: int = 1,
+    check: Callable[[], None] = no_check,
+) -> list[list[Hypothesis]]:
+    """The `n_best` translations of each source (ids without bos and eos), best first.
+
+    A source without tokens has one empty translation; one with too many for the model is cut off. Search computes in
+    float32, so that a translation does not depend on its batch. `check` is called before each batch, and may raise.
+    """
+    device = next(model.parameters()).device
+    longest = np.iinfo(np.int64).max if model.longest is None else model.longest
+    sources = [source[: longest - 1] for source in sources]
+    lengths = np.array([len(source) for source in sources], dtype=np.int64)
+    order = np.argsort(-lengths, kind="stable")
+    order = order[lengths[order] > 0]
+    found = [[Hypothesis((), 0.0, 0.0, finished=True)] for _ in sources]
+    for start, stop in cut(1 + lengths[order], config.batch_tokens, None):
+        check()
+        places = order[start:stop]
+        source_BS, mask_BS = pad_rows([np.append(sources[i], EOS) for i in places])
+        state = model.start(source_BS.to(device), mask_BS.to(device))
+        most = np.ceil(config.max_ratio * lengths[places]).astype(np.int64) + config.max_extra + 1
+        limits = torch.from_numpy(np.minimum(most, longest)).to(device)
+        if config.search == "greedy":
+            best = greedy_search(model.step, state, limits=limits, bos=BOS, eos=EOS, forbidden=FORBIDDEN)
+            results = [[hypothesis] for hypothesis in best]
+        else:
+            results = beam_search(
+                model.step,
+                state,
+                beam_size=config.beam_size,
+                length_penalty=config.length_penalty,
+                n_best=n_best,
+                limits=limits,
+                bos=BOS,
+                eos=EOS,
+                pad=PAD,
+                forbidden=FORBIDDEN,
+            )
+        for place, result in zip(places.tolist(), results, strict=True):
+            found[place] = result
+    return found

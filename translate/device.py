@@ -1,0 +1,71 @@
+"""Where and in which arithmetic to compute: the device, bfloat16 or float32, and how CPUs are made quick."""
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from translate.errors import ConfigError
+
+log = logging.getLogger("translate")
+
+# How much faster a bfloat16 matrix product must be before rounding to bfloat16 is worth it. Where the CPU has no
+# instructions for it, it is slower than float32; where it has, it is 3 to 8 times as fast.
+WORTHWHILE = 1.5
+
+
+def resolve_device(name: str, threads: int | None = None) -> torch.device:
+    """The device that `auto`, `cpu` or `cuda` stands for; also sets the number of CPU threads, where one is given.
+
+    Raises:
+        ConfigError: CUDA is asked for and not there.
+    """
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    # Read by oneDNN at its first operation. Sentence lengths make many shapes, and each wants its own entry.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def resolve_precision(name: str, device: torch.device) -> torch.dtype:
+    """The arithmetic that `auto`, `float32` or `bfloat16` stands for on this device."""
+    if name != "auto":
+        return torch.bfloat16 if name == "bfloat16" else torch.float32
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
+    gain = _seconds_per_product(torch.float32) / _seconds_per_product(torch.bfloat16)
+    chosen = torch.bfloat16 if gain > WORTHWHILE else torch.float32
+    log.info("bfloat16 matrix products run %.1f times as fast as float32 here: training in %s", gain, chosen)
+    return chosen
+
+
+def _seconds_per_product(dtype: torch.dtype) -> float:
+    """The least time of a matrix product of this type on the CPU."""
+    a, b = torch.rand(512, 512).to(dtype), torch.rand(512, 512).to(dtype)
+    times = []
+    for _ in range(10):
+        start = time.perf_counter()
+        torch.mm(a, b)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+@contextmanager
+def arithmetic(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
+    """Compute in `dtype` inside: PyTorch's autocast, weights stay float32."""
+    if dtype is torch.float32:
+        yield
+    elif device.type == "cuda":
+        with torch.autocast("cuda", dtype):
+            yield
+    else:
+        # On CPUs the fused attention kernel is the slower one in bfloat16: its backward pass alone took more time than
+        # everything else together. Explicit matrix products and softmax are the same function.
+        with torch.autocast("cpu", dtype), sdpa_kernel(SDPBackend.MATH):
+            yield

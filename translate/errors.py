@@ -1,0 +1,25 @@
+"""The errors a user can cause.
+
+Each carries one finished message: what is wrong, where, and what to do about it. The commands print that message
+without a traceback and exit with status 2. Whatever else goes wrong is a mistake of ours and keeps its traceback.
+"""
+
+
+class TranslateError(Exception):
+    """Base of all errors that a user can cause and mend."""
+
+
+class ConfigError(TranslateError):
+    """A setting is unknown, of the wrong type, out of range, contradicts another, or asks for what is not there."""
+
+
+class DataError(TranslateError):
+    """Parallel text is missing, unreadable, or its two sides do not belong together."""
+
+
+class CheckpointError(TranslateError):
+    """A model file or a training state is missing, damaged, or belongs to another run."""
+
+
+class TrainingError(TranslateError):
+    """Training cannot go on: the loss is no longer a number, or the device has no memory left."""

@@ -1,0 +1,145 @@
+"""Scores of translations against references: BLEU and chrF through sacrebleu, on detokenized text.
+
+It knows nothing about models or files, and is the only module that imports sacrebleu.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
+from sacrebleu.metrics.chrf import CHRF
+
+from translate.errors import DataError
+
+RESAMPLES = 1000  # of sacrebleu's bootstrap, as in its own command line; the seed is in the signature
+FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score from 0 to 100, how sacrebleu computed it, and half the width of its 95% bootstrap interval."""
+
+    value: float
+    signature: str
+    interval: float | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """What a set of translations is worth. Lengths are counted in tokens of cased BLEU (13a)."""
+
+    bleu: Score
+    bleu_lowercase: Score
+    chrf: Score
+    length_ratio: float  # translations over references
+    brevity_penalty: float
+    sentences: int
+    empty: int  # translations without any text
+    distinct: int  # different translations
+    tokenized_bleu: float | None = None  # of the tutorials; see tokenized_bleu()
+
+    @property
+    def warning(self) -> str | None:
+        """What is suspicious about the translations, if anything."""
+        return distinct_warning(self.distinct, self.sentences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, the warning among them."""
+        return {**asdict(self), "warning": self.warning}
+
+    def format(self) -> str:
+        """A few aligned lines for the terminal."""
+        scores = {"BLEU": self.bleu, "BLEU, lower-cased": self.bleu_lowercase, "chrF": self.chrf}
+        lines = []
+        for name, score in scores.items():
+            interval = "" if score.interval is None else f"± {score.interval:.2f}"
+            lines.append(f"{name:<18}{score.value:6.2f} {interval:<7} {score.signature}")
+        if self.tokenized_bleu is not None:
+            lines.append(f"{'tokenized BLEU':<18}{self.tokenized_bleu:6.2f}         (torchtext), not comparable")
+        lines.append(f"{'length ratio':<18}{self.length_ratio:6.3f}         brevity penalty {self.brevity_penalty:.3f}")
+        lines.append(f"{'sentences':<18}{self.sentences:6d}         {self.empty} empty, {self.distinct} distinct")
+        if self.warning is not None:
+            lines.append(f"warning: {self.warning}")
+        return "\n".join(lines)
+
+
+def evaluate(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokens: tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]] | None = None,
+) -> EvaluationReport:
+    """Score detokenized translations against raw references; with `tokens` (of both) the tokenized BLEU as well.
+
+    Raises DataError if there is nothing to score or if the counts differ.
+    """
+    _check_counts(hypotheses, references)
+    bleu, bleu_lowercase, chrf = BLEU(), BLEU(lowercase=True), CHRF()
+    cased = bleu.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
+    lowercase = bleu_lowercase.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
+    characters = chrf.corpus_score(hypotheses, [references])
+    return EvaluationReport(
+        bleu=_score_with_interval(bleu, cased),
+        bleu_lowercase=_score_with_interval(bleu_lowercase, lowercase),
+        chrf=Score(characters.score, str(chrf.get_signature())),
+        length_ratio=cased.ratio,
+        brevity_penalty=cased.bp,
+        sentences=len(hypotheses),
+        empty=sum(not hypothesis.strip() for hypothesis in hypotheses),
+        distinct=len(set(hypotheses)),
+        tokenized_bleu=None if tokens is None else tokenized_bleu(*tokens),
+    )
+
+
+def distinct_warning(distinct: int, sentences: int) -> str | None:
+    """A warning where fewer than a tenth of the translations differ from each other."""
+    if distinct >= FEWEST_DISTINCT * sentences:
+        return None
+    return f"only {distinct} of {sentences} translations differ from each other: the model hardly looks at the source"
+
+
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> float:
+    """BLEU alone (13a, 0 to 100), without the interval: for validation while training."""
+    _check_counts(hypotheses, references)
+    return float(BLEU(lowercase=lowercase).corpus_score(hypotheses, [references]).score)
+
+
+def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """chrF alone (0 to 100): for validation while training."""
+    _check_counts(hypotheses, references)
+    return float(CHRF().corpus_score(hypotheses, [references]).score)
+
+
+def tokenized_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> float:
+    """BLEU over tokens (0 to 100) as `torchtext.data.metrics.bleu_score` computes it in the tutorials.
+
+    4-grams, uniform weights, no smoothing. It depends on the tokenizer: not comparable with other published figures.
+    A token that is or holds white space counts as one token here, which torchtext cuts up and miscounts.
+    """
+    _check_counts(hypotheses, references)
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)
+    return float(metric.corpus_score([_spaced(h) for h in hypotheses], [[_spaced(r) for r in references]]).score)
+
+
+def _spaced(tokens: Sequence[str]) -> str:
+    return " ".join(re.sub(r"\s", "␣", token) for token in tokens)
+
+
+def _score_with_interval(metric: BLEU, score: BLEUScore) -> Score:
+    signature = str(metric.get_signature())
+    # sacrebleu gives its interval away only in its formatted scores.
+    formatted = json.loads(score.format(width=6, signature=signature, is_json=True))
+    return Score(score.score, signature, formatted["confidence_var"])
+
+
+def _check_counts(hypotheses: Sequence[object], references: Sequence[object]) -> None:
+    if len(hypotheses) != len(references):
+        raise DataError(
+            f"{len(hypotheses)} translations cannot be scored against {len(references)} references: "
+            "give one reference line for each source line"
+        )
+    if not hypotheses:
+        raise DataError("there are no translations to score: the source and the reference are empty")

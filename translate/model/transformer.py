@@ -1,0 +1,127 @@
+"""The encoder-decoder transformer (Vaswani et al., 2017): token ids in, scores of the next token out.
+
+Dimension letters in names: B sentences, K hypotheses of each, S source positions, T target positions, D model width,
+V target vocabulary, N real target positions of a batch, padding left out. Masks are boolean and True at real tokens.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from translate.model.attention import KeysValues
+from translate.model.layers import DecoderLayer, EncoderLayer
+from translate.model.positions import LearnedPositions, SinusoidalPositions
+
+
+class Embedding(nn.Module):
+    """Token vectors, scaled by the square root of the width, plus the vectors of their positions."""
+
+    def __init__(
+        self, *, tokens: nn.Embedding, positions: SinusoidalPositions | LearnedPositions, dropout: float
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.positions = positions
+        self.dropout = nn.Dropout(dropout)
+        self.scale = tokens.embedding_dim**0.5
+
+    def forward(self, ids_BT: Tensor, start: int = 0) -> Tensor:
+        """Vectors (B, T, D) of tokens whose first stands at position `start`."""
+        places_TD = self.positions(start, start + ids_BT.shape[1])
+        return self.dropout(self.tokens(ids_BT) * self.scale + places_TD)
+
+
+class DecoderState:
+    """What decoding keeps between two steps, for B sentences with K hypotheses each; at first K is 1.
+
+    Of each hypothesis the self-attention keys and values up to now, in rows sentence by sentence; of each sentence,
+    once for all its hypotheses, the cross-attention keys and values and the source mask.
+    """
+
+    def __init__(self, source: list[KeysValues], source_mask_B11S: Tensor) -> None:
+        self.length = 0
+        self.past: list[KeysValues | None] = [None] * len(source)
+        self.source = source
+        self.source_mask_B11S = source_mask_B11S
+
+    def reorder(self, parents_BK: Tensor) -> None:
+        """Let hypothesis k of sentence b go on from what was hypothesis `parents_BK[b, k]` of that sentence."""
+        sentences_B1 = torch.arange(len(parents_BK), device=parents_BK.device).unsqueeze(1)
+        self._select((sentences_B1 * self._hypotheses() + parents_BK).flatten())
+
+    def keep(self, sentences_B: Tensor) -> None:
+        """Go on with these sentences and forget the others."""
+        hypotheses = self._hypotheses()
+        places_K = torch.arange(hypotheses, device=sentences_B.device)
+        self._select((sentences_B.unsqueeze(1) * hypotheses + places_K).flatten())
+        self.source = [layer.select(sentences_B) for layer in self.source]
+        self.source_mask_B11S = self.source_mask_B11S.index_select(0, sentences_B)
+
+    def _hypotheses(self) -> int:
+        rows = 0 if self.past[0] is None else len(self.past[0].keys_BHSK)
+        return max(1, rows // max(1, len(self.source_mask_B11S)))
+
+    def _select(self, rows: Tensor) -> None:
+        self.past = [None if layer is None else layer.select(rows) for layer in self.past]
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder and the projection to the target vocabulary."""
+
+    def __init__(
+        self,
+        *,
+        source_embedding: Embedding,
+        target_embedding: Embedding,
+        encoder: list[EncoderLayer],
+        encoder_norm: nn.Module,
+        decoder: list[DecoderLayer],
+        decoder_norm: nn.Module,
+        projection: nn.Linear,
+    ) -> None:
+        super().__init__()
+        self.source_embedding = source_embedding
+        self.target_embedding = target_embedding
+        self.encoder = nn.ModuleList(encoder)
+        self.encoder_norm = encoder_norm
+        self.decoder = nn.ModuleList(decoder)
+        self.decoder_norm = decoder_norm
+        self.projection = projection
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens of a source or a target, bos or eos counted; None where there is no limit."""
+        return self.source_embedding.positions.longest
+
+    def forward(self, source_BS: Tensor, source_mask_BS: Tensor, target_BT: Tensor, target_mask_BT: Tensor) -> Tensor:
+        """Teacher forcing: scores (logits) of the token after each real target position, (N, V), row by row.
+
+        Target padding stands behind the real tokens, where no real position can see it.
+        """
+        source_mask_B11S = source_mask_BS[:, None, None, :]
+        memory_BSD = self.encode(source_BS, source_mask_B11S)
+        x_BTD = self.target_embedding(target_BT)
+        for layer in self.decoder:
+            x_BTD, _ = layer(x_BTD, None, layer.cross_attention.keys_values(memory_BSD), source_mask_B11S)
+        return self.projection(self.decoder_norm(x_BTD[target_mask_BT]))
+
+    def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:
+        """The encoder's output for every source position: (B, S, D)."""
+        x_BSD = self.source_embedding(source_BS)
+        for layer in self.encoder:
+            x_BSD = layer(x_BSD, source_mask_B11S)
+        return self.encoder_norm(x_BSD)
+
+    def start(self, source_BS: Tensor, source_mask_BS: Tensor) -> DecoderState:
+        """Read the sources and get ready to decode their translations token by token."""
+        source_mask_B11S = source_mask_BS[:, None, None, :]
+        memory_BSD = self.encode(source_BS, source_mask_B11S)
+        return DecoderState([layer.cross_attention.keys_values(memory_BSD) for layer in self.decoder], source_mask_B11S)
+
+    def step(self, last_BK: Tensor, state: DecoderState) -> Tensor:
+        """Log-probabilities (B, K, V) of what follows `last_BK`, the newest token of each; moves `state` on."""
+        x_B1D = self.target_embedding(last_BK.reshape(-1, 1), start=state.length)
+        for i, layer in enumerate(self.decoder):
+            x_B1D, state.past[i] = layer(x_B1D, state.past[i], state.source[i], state.source_mask_B11S)
+        state.length += 1
+        logits_BV = self.projection(self.decoder_norm(x_B1D.squeeze(1)))
+        return logits_BV.float().log_softmax(-1).unflatten(0, last_BK.shape)

@@ -1,0 +1,98 @@
+"""A trained model in one file: weights, settings, vocabularies and what is known of its training.
+
+Nothing else is needed to translate: not the corpus, not the config file, not torchtext.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from translate.config.loading import config_from_dict, config_to_dict
+from translate.config.schema import Config
+from translate.errors import CheckpointError
+from translate.model.build import build_transformer
+from translate.model.transformer import Transformer
+from translate.storage import read_tensors, read_values, write_tensors
+from translate.text.codec import Codec
+from translate.text.vocabulary import PAD
+
+FORMAT = "translate model 1"
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What a model file holds. `about` is for people: data variant, commit, step, validation scores."""
+
+    config: Config
+    source: Codec
+    target: Codec
+    weights: dict[str, Tensor]
+    about: dict[str, Any]
+
+    def save(self, path: Path) -> None:
+        """Write the file. CheckpointError where that is not possible."""
+        shared = self.source == self.target
+        values = {
+            "format": FORMAT,
+            "about": self.about,
+            "config": config_to_dict(self.config),
+            "source": self.source.to_dict(),
+            "target": None if shared else self.target.to_dict(),
+        }
+        write_tensors(path, self.weights, values)
+
+    @classmethod
+    def load(cls, path: Path, device: str = "cpu") -> "SavedModel":
+        """Read a model file. CheckpointError if it is missing, damaged or something else."""
+        tensors, values = read_tensors(path, device)
+        _check_format(path, values)
+        source = Codec.from_dict(values["source"])
+        target = source if values["target"] is None else Codec.from_dict(values["target"])
+        return cls(config_from_dict(values["config"]), source, target, tensors, values["about"])
+
+    def transformer(self) -> Transformer:
+        """The model itself, in evaluation mode, where the weights are."""
+        model = new_transformer(self.config, self.source, self.target)
+        load_weights(model, self.weights)
+        return model.to(next(iter(self.weights.values())).device).eval()
+
+
+def new_transformer(config: Config, source: Codec, target: Codec) -> Transformer:
+    """A transformer with fresh weights for these settings and vocabularies."""
+    sizes = {"source_size": len(source.vocabulary), "target_size": len(target.vocabulary)}
+    return build_transformer(config.model, **sizes, pad=PAD)
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """All trained tensors by name; a tied one once, under its first name."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy `weights` into the model's own tensors, so that ties stay tied. CheckpointError if they do not fit."""
+    own = dict(model.named_parameters())
+    wrong = sorted(own.keys() ^ weights.keys())
+    wrong += [name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape]
+    if wrong:
+        raise CheckpointError(f"the weights do not fit the model's settings: {', '.join(wrong[:5])}")
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(weights[name])
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """What a model file says of its training, without loading it."""
+    values = read_values(path)
+    _check_format(path, values)
+    about: dict[str, Any] = values["about"]
+    return about
+
+
+def _check_format(path: Path, values: Mapping[str, Any]) -> None:
+    if values.get("format") != FORMAT:
+        found = values.get("format", "no format at all")
+        raise CheckpointError(f"{path} holds '{found}', not '{FORMAT}'; give a model.safetensors that training wrote")

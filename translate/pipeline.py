@@ -1,0 +1,218 @@
+"""From a config to a trained model: the only file that knows every stage."""
+
+import logging
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config
+from translate.config.schema import Config, FilePair
+from translate.data.batching import BatchPlan
+from translate.data.corpus import ParallelText, read_pair, read_split
+from translate.data.dataset import CorpusCache, Dataset, select_pairs
+from translate.data.fetch import download_multi30k
+from translate.device import resolve_device, resolve_precision
+from translate.errors import CheckpointError, DataError
+from translate.files import write_whole
+from translate.model.transformer import Transformer
+from translate.model_file import SavedModel, new_transformer, weights_of
+from translate.paths import commit
+from translate.runs import RunFolder
+from translate.training.checkpoint import StateStore
+from translate.training.interrupt import InterruptGuard
+from translate.training.tracking import MetricsLog
+from translate.training.trainer import Progress, Trainer, Validation
+from translate.validation import Validator
+
+log = logging.getLogger("translate")
+
+# What may differ when a run is resumed: where things lie and how they are shown, but nothing that is computed.
+FREE_TO_CHANGE = (
+    "output",
+    "device",
+    "threads",
+    "data.root",
+    "data.download",
+    "data.cache",
+    "decoding",
+    "training.checkpoint_every",
+    "training.keep_last",
+    "training.samples",
+)
+
+
+def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> RunFolder:
+    """Train as `config` says, and leave the best model and all that belongs to the run in its folder.
+
+    Raises:
+        TranslateError: something is wrong that the user can mend.
+        Interrupted: a signal came; the state is saved.
+    """
+    started = time.perf_counter()
+    run = open_folder(config, resume=resume, overwrite=overwrite)
+    device = resolve_device(config.device, config.threads)
+    text, valid_text = read_training_text(config), read_validation_text(config)
+    assert config.data.cache is not None, "load_config fills it in"
+    cache = CorpusCache(config.data.cache)
+    source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
+    dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
+    plan = plan_batches(config, dataset, text)
+
+    states = StateStore(run.states, config.training.keep_last)
+    identity = {
+        "config": config_to_dict(config),
+        "train": [text.source_sha256, text.target_sha256],
+        "valid": [valid_text.source_sha256, valid_text.target_sha256],
+    }
+    if resume:
+        before = states.load_newest()[1]["identity"]
+        refuse_changes(before, identity)
+        identity["dtype"] = before["dtype"]  # What a measurement chose once stays chosen.
+    else:
+        write_whole(run.config, dump_config(config).encode())
+        identity["dtype"] = str(resolve_precision(config.training.precision, device)).removeprefix("torch.")
+
+    torch.manual_seed(config.seed)
+    model = new_transformer(config, source, target).to(device)
+    check_lengths(model, valid_set)
+    about = {
+        "train": text.variant,
+        "valid": valid_text.variant,
+        "commit": commit(),
+        "torch": torch.__version__,
+        "device": str(device),
+        "dtype": identity["dtype"],
+    }
+
+    def save_best(model: Transformer, validation: Validation, progress: Progress) -> None:
+        scores = {"step": progress.step, "nll": validation.nll, "bleu": validation.bleu, "chrf": validation.chrf}
+        SavedModel(config, source, target, weights_of(model), {**about, "validation": scores}).save(run.model)
+
+    trainer = Trainer(
+        model=model,
+        dataset=dataset,
+        plan=plan,
+        config=config.training,
+        device=device,
+        dtype=getattr(torch, identity["dtype"]),
+        validate=Validator(
+            text=valid_text,
+            dataset=valid_set,
+            target=target,
+            decoding=config.decoding,
+            samples=config.training.samples,
+        ),
+        save_best=save_best,
+        states=states,
+        identity=identity,
+    )
+    if resume:
+        trainer.resume()
+    log.info(
+        "model: %s parameters, vocabularies of %d (%s) and %d (%s); training on %s, %d threads, in %s",
+        f"{sum(parameter.numel() for parameter in model.parameters()):,}",
+        len(source.vocabulary),
+        source.language,
+        len(target.vocabulary),
+        target.language,
+        device,
+        torch.get_num_threads(),
+        identity["dtype"],
+    )
+    metrics = MetricsLog(run.metrics, keep_bytes=trainer.progress.log_bytes)
+    with InterruptGuard() as guard:
+        progress = trainer.train(metrics, guard)
+    metrics.close()
+    summary = {
+        **about,
+        "updates": progress.step,
+        "target_tokens": progress.target_tokens,
+        "best_update": progress.best_step,
+        f"best_{config.training.best}": abs(progress.best_figure),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+    run.finish(summary)
+    return run
+
+
+def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
+    """The run's folder: made, refused where it already holds a run, or emptied of it."""
+    assert config.output is not None, "load_config fills it in"
+    run = RunFolder(config.output)
+    try:
+        run.states.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot write to {run.path} ({error.strerror}); choose another folder: output=…"
+        ) from error
+    if run.is_started() and overwrite:
+        run.clear()
+    if run.is_started() and not resume:
+        raise CheckpointError(
+            f"{run.path} already holds a run; --resume goes on with it, --overwrite replaces it, "
+            "output=… leaves it alone"
+        )
+    return run
+
+
+def read_training_text(config: Config) -> ParallelText:
+    """The training pairs; Multi30k is downloaded first where its folder is missing and the config allows it."""
+    if config.data.download and not config.data.root.exists():
+        download_multi30k(config.data.root)
+    return read_text(config, config.data.train)
+
+
+def read_validation_text(config: Config) -> ParallelText:
+    """The validation pairs."""
+    return read_text(config, config.data.valid)
+
+
+def read_text(config: Config, split: str | FilePair) -> ParallelText:
+    """A split by name, or two files; what it is goes into the log."""
+    data = config.data
+    if isinstance(split, FilePair):
+        text = read_pair(split.source, split.target, f"{split.source.name} / {split.target.name}")
+    else:
+        text = read_split(data.root, split, data.source, data.target)
+    log.info("%s: %d pairs, %s", text.name, len(text.source), text.variant)
+    return text
+
+
+def plan_batches(config: Config, dataset: Dataset, text: ParallelText) -> BatchPlan:
+    """Which pairs are trained on, and how they are put together; what was dropped goes into the log."""
+    pairs, report = select_pairs(dataset, config.data.filter, text)
+    for line in report:
+        log.info("%s: %s", text.name, line)
+    plan = BatchPlan(
+        pairs, dataset.source.lengths[pairs], dataset.target.lengths[pairs], config.training.batch, config.seed
+    )
+    log.info("%s: %d updates an epoch, %.1f%% padding", text.name, len(plan.epoch(0)), 100 * plan.padding_share())
+    return plan
+
+
+def check_lengths(model: Transformer, dataset: Dataset) -> None:
+    """DataError if a sentence that must not be left out is too long for the model's positions."""
+    widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)
+    if model.longest is not None and widths.max() > model.longest:
+        raise DataError(
+            f"{dataset.name} line {widths.argmax() + 1} has {widths.max()} tokens with the end of the sentence, "
+            f"but learned positions go up to model.max_positions: {model.longest}; raise it"
+        )
+
+
+def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """CheckpointError if a run would go on with other settings or another text than it began with."""
+    changes = [
+        line
+        for line in differences(config_from_dict(before["config"]), config_from_dict(now["config"]))
+        if not line.startswith(FREE_TO_CHANGE)
+    ]
+    changes += [f"the {name} text is another one" for name in ("train", "valid") if before[name] != now[name]]
+    if changes:
+        raise CheckpointError(
+            "cannot resume, because the run began otherwise:\n  "
+            + "\n  ".join(changes)
+            + "\ntake these changes back, or start a new run with output=…"
+        )

@@ -1,0 +1,70 @@
+"""The folder of a run, and the folders of all runs: where files lie, and which model is the newest.
+
+checkpoints/NAME/model.safetensors (the best model), config.yaml (resolved), metrics.jsonl, states/ (to resume from),
+and finished.json once the run is over.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from translate.errors import CheckpointError
+from translate.files import write_whole
+from translate.paths import project_root
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def model(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def states(self) -> Path:
+        return self.path / "states"
+
+    @property
+    def finished(self) -> Path:
+        return self.path / "finished.json"
+
+    def is_started(self) -> bool:
+        """Whether a run has left a model or a state to resume from here."""
+        return self.model.exists() or any(self.states.glob("*.safetensors"))
+
+    def clear(self) -> None:
+        """Remove the files of an earlier run, and nothing else."""
+        for file in (self.finished, self.model, self.config, self.metrics, *self.states.glob("*.safetensors")):
+            file.unlink(missing_ok=True)
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Mark the run as over."""
+        write_whole(self.finished, json.dumps(summary, indent=2, ensure_ascii=False).encode())
+
+
+def newest_model() -> Path:
+    """The model of the run under checkpoints/ that finished last. CheckpointError where there is none."""
+    folder = project_root() / "checkpoints"
+    finished = [run for file in folder.glob("*/finished.json") if (run := RunFolder(file.parent)).model.is_file()]
+    if not finished:
+        raise CheckpointError(
+            f"no finished run under {folder}; train one with: python scripts/train.py --config configs/demo.yaml, "
+            "or name a model file with --checkpoint FILE"
+        )
+    return max(finished, key=_finish_time).model
+
+
+def _finish_time(run: RunFolder) -> float:
+    return run.finished.stat().st_mtime

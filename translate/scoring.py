@@ -1,0 +1,71 @@
+"""The score of a saved model on parallel text: translate, compare with the references, and say how it was done."""
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from translate.config.loading import config_to_dict
+from translate.config.schema import DecodingConfig
+from translate.data.corpus import ParallelText
+from translate.data.dataset import CorpusCache
+from translate.errors import DataError
+from translate.evaluation import EvaluationReport, evaluate
+from translate.files import write_whole
+from translate.paths import commit
+from translate.translator import Translation, Translator
+
+log = logging.getLogger("translate")
+
+
+@dataclass(frozen=True)
+class ScoredText:
+    """The translations of a text, their scores, and all that the scores depend on."""
+
+    translations: list[Translation]
+    report: EvaluationReport
+    details: dict[str, Any]
+
+    def write(self, path: Path) -> None:
+        """Write the report as JSON and, beside it, the translations line by line (`.txt`). DataError if it cannot."""
+        lines = "".join(f"{translation.text}\n" for translation in self.translations)
+        report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
+        try:
+            write_whole(path.with_suffix(".txt"), lines.encode())
+            write_whole(path, f"{report}\n".encode())
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error.strerror}; name another file with --json") from error
+
+
+def score(translator: Translator, text: ParallelText, settings: DecodingConfig, *, tokenized: bool) -> ScoredText:
+    """Translate `text` and score the result; `tokenized` adds the BLEU of the tutorials.
+
+    Encoded text from the cache of the training is used where it is there, so that scoring needs no tokenizer.
+    """
+    saved = translator.saved
+    cache = saved.config.data.cache
+    encoded = CorpusCache(cache).find((saved.source, saved.target), text) if cache else None
+    sources = saved.source.encode(text.source) if encoded is None else list(encoded.source)
+    started = time.perf_counter()
+    translations = [best[0] for best in translator.n_best_of_ids(sources, 1, settings)]
+    seconds = time.perf_counter() - started
+
+    hypotheses = [translation.text for translation in translations]
+    tokens = None
+    if tokenized:
+        tokens = [[saved.target.tokenize(line) for line in lines] for lines in (hypotheses, text.target)]
+    details = {
+        "text": text.name,
+        "variant": text.variant,
+        "truncated": sum(not translation.finished for translation in translations),
+        "seconds": round(seconds, 2),
+        "sentences_per_second": round(len(translations) / seconds, 1),
+        "device": str(next(translator.model.parameters()).device),
+        "commit": commit(),
+        "decoding": settings.model_dump(mode="json"),
+        "model": saved.about,
+        "config": config_to_dict(saved.config),
+    }
+    return ScoredText(translations, evaluate(hypotheses, text.target, tokens=tokens), details)

@@ -1,0 +1,85 @@
+"""Tensors and plain values in one file that is either whole or not there: safetensors with a digest.
+
+It knows nothing about models or runs. No pickle is ever read.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from translate.errors import CheckpointError
+from translate.files import write_whole
+
+# safetensors keeps one flat map of strings beside the tensors; ours are these two.
+VALUES = "translate"
+DIGEST = "sha256"
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+    """Write tensors and values (plain JSON) to `path`, in one piece even if the machine stops in the middle.
+
+    Raises:
+        CheckpointError: the file cannot be written; what stood there before still does.
+    """
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(values, ensure_ascii=False)
+    content = save(stored, {VALUES: text, DIGEST: _digest(stored, text)})
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot write {path}: {error.strerror}; free some space, or choose another folder with output=…"
+        ) from error
+
+
+def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `write_tensors` wrote, with the tensors on `device`.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, or not one of ours.
+    """
+    values, digest, text = _read_header(path)
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    if _digest(tensors, text) != digest:
+        raise CheckpointError(f"{path} is damaged: its content does not fit its digest")
+    return {name: tensor.to(device) for name, tensor in tensors.items()}, values
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Read the plain values alone, without the tensors and without checking them.
+
+    Raises:
+        CheckpointError: the file is missing, truncated, or not one of ours.
+    """
+    return _read_header(path)[0]
+
+
+def _read_header(path: Path) -> tuple[dict[str, Any], str, str]:
+    if not path.is_file():
+        raise CheckpointError(f"{path} is {'a folder' if path.is_dir() else 'missing'}; a model is a .safetensors file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}") from error
+    if VALUES not in metadata or DIGEST not in metadata:
+        raise CheckpointError(f"{path} is a safetensors file, but not one of this project's")
+    values: dict[str, Any] = json.loads(metadata[VALUES])
+    return values, metadata[DIGEST], metadata[VALUES]
+
+
+def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()

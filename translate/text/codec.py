@@ -1,0 +1,58 @@
+"""One language's text to ids and back: a tokenizer and a vocabulary, saved together as plain JSON."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from translate.text.tokenizers import Tokenizer, tokenizer_from_dict
+from translate.text.vocabulary import BOS, EOS, PAD, Vocabulary
+
+
+@dataclass(frozen=True)
+class Codec:
+    """Text to ids (which may need the tokenizer's library) and ids to text (which never does)."""
+
+    tokenizer: Tokenizer
+    vocabulary: Vocabulary
+
+    @property
+    def language(self) -> str:
+        return self.tokenizer.language
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, without BOS and EOS; none for a blank line."""
+        return [self.vocabulary.ids(tokens) for tokens in self.tokenizer.tokenize(lines)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the ids before the first EOS. An unknown word reads `<unk>`."""
+        return self.tokenizer.join(self.tokens(ids))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The tokens of the ids before the first EOS, without PAD and BOS."""
+        ids = list(ids)
+        end = ids.index(EOS) if EOS in ids else len(ids)
+        return self.vocabulary.strings([index for index in ids[:end] if index not in (PAD, BOS)])
+
+    def tokenize(self, line: str) -> list[str]:
+        """The tokens of one line, known or not: as many as `encode` gives ids."""
+        return next(self.tokenizer.tokenize([line]))
+
+    def unknown(self, line: str) -> list[str]:
+        """The words of a line that the vocabulary lacks, in their order."""
+        return [token for token in self.tokenize(line) if token not in self.vocabulary]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all that decides how text is encoded and decoded."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"tokenizer": self.tokenizer.to_dict(), "words": list(self.vocabulary.words)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Codec":
+        return cls(tokenizer_from_dict(data["tokenizer"]), Vocabulary(tuple(data["words"])))

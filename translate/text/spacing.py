@@ -1,0 +1,140 @@
+"""Where spaces stand between tokens, learned from text in which that is known.
+
+There are no rules of any language here. A token such as `.` joins to its left because it did so beside most of its
+different neighbours; pairs of tokens that do otherwise are kept as exceptions; a symbol such as `"`, of which every
+second one in a line sits differently, is treated as two tokens, one that opens and one that closes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+Pair = tuple[str, str]
+
+MAX_ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """What was learned. A space stands between two tokens unless something here says that they join."""
+
+    alternating: frozenset[str] = frozenset()
+    joins_left: frozenset[str] = frozenset()
+    joins_right: frozenset[str] = frozenset()
+    joined: frozenset[Pair] = frozenset()
+    spaced: frozenset[Pair] = frozenset()
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """The text of these tokens on one line, any run of white space in it being one plain space."""
+        parts = list(tokens[:1])
+        for token, (left, right) in zip(
+            tokens[1:], pairwise(_mark(tokens, self.alternating.__contains__)), strict=True
+        ):
+            parts.append(" " + token if self.apart(left, right) else token)
+        return " ".join("".join(parts).split())
+
+    def apart(self, left: str, right: str) -> bool:
+        """Whether a space stands between two tokens, marked as by `_mark`."""
+        if (left, right) in self.spaced:
+            return True
+        return not ((left, right) in self.joined or left in self.joins_right or right in self.joins_left)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON, sorted."""
+        return {field.name: sorted(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Spacing":
+        alternating, joins_left, joins_right = (
+            frozenset(data[name]) for name in ("alternating", "joins_left", "joins_right")
+        )
+        joined, spaced = (frozenset((left, right) for left, right in data[name]) for name in ("joined", "spaced"))
+        return cls(alternating, joins_left, joins_right, joined, spaced)
+
+
+class SpacingCounts:
+    """How often each pair of neighbours stood with and without a space; line by line in, a Spacing out."""
+
+    def __init__(self) -> None:
+        # Every symbol is marked as if it alternated: which ones do is known when all lines have been seen.
+        self._pairs: Counter[tuple[Pair, bool]] = Counter()
+
+    def add(self, tokens: Sequence[str], space_after: Sequence[bool]) -> None:
+        """Count one line: its tokens, and for each of them whether white space follows."""
+        self._pairs.update(zip(pairwise(_mark(tokens, _is_symbol)), space_after, strict=False))
+
+    def learn(self) -> Spacing:
+        """The rules that explain most pairs of neighbours, and the pairs that they do not explain."""
+        alternating = self._alternating()
+        balance: Counter[Pair] = Counter()
+        for ((left, right), space), count in self._pairs.items():
+            balance[_unmark(left, alternating), _unmark(right, alternating)] += count if space else -count
+        apart = {pair: spaces >= 0 for pair, spaces in balance.items()}
+
+        # Neighbours are counted once each, however frequent: the shirt in "t-shirt" joins to only one of them.
+        # A join that the other token explains is no evidence for this one; hence the rounds.
+        joins_left: frozenset[str] = frozenset()
+        joins_right: frozenset[str] = frozenset()
+        for _ in range(MAX_ROUNDS):
+            before = joins_left, joins_right
+            joins_left = _joiners(
+                (right, space) for (left, right), space in apart.items() if space or left not in joins_right
+            )
+            joins_right = _joiners(
+                (left, space) for (left, right), space in apart.items() if space or right not in joins_left
+            )
+            if (joins_left, joins_right) == before:
+                break
+
+        rules = Spacing(alternating, joins_left, joins_right)
+        exceptions = {pair for pair, space in apart.items() if space != rules.apart(*pair)}
+        spaced = frozenset(pair for pair in exceptions if apart[pair])
+        return Spacing(alternating, joins_left, joins_right, frozenset(exceptions - spaced), spaced)
+
+    def _alternating(self) -> frozenset[str]:
+        """Symbols with a space before them where they open and none where they close, or the reverse."""
+        balance: Counter[str] = Counter()
+        for ((_, right), space), count in self._pairs.items():
+            balance[right] += count if space else -count
+        closing = [token for token in balance if token.endswith(SECOND)]
+        opening = {token: token.removesuffix(SECOND) for token in closing}
+        return frozenset(opening[token] for token in closing if (balance[token] >= 0) != (balance[opening[token]] >= 0))
+
+
+# No token holds a space beside other characters, so that a marked token is never mistaken for another.
+SECOND = " (2)"
+
+
+def _is_symbol(token: str) -> bool:
+    return len(token) == 1 and not (token.isalnum() or token.isspace())
+
+
+def _mark(tokens: Sequence[str], alternates: Callable[[str], bool]) -> list[str]:
+    """The tokens, with every second one in the line marked among those that alternate."""
+    marked = []
+    opened: set[str] = set()
+    for token in tokens:
+        if token in opened:
+            opened.remove(token)
+            marked.append(token + SECOND)
+        else:
+            if alternates(token):
+                opened.add(token)
+            marked.append(token)
+    return marked
+
+
+def _unmark(marked: str, alternating: frozenset[str]) -> str:
+    token = marked.removesuffix(SECOND)
+    return marked if token in alternating else token
+
+
+def _joiners(evidence: Iterable[tuple[str, bool]]) -> frozenset[str]:
+    """Tokens that stand without a space beside two or more neighbours, and beside most of them all."""
+    spaced: Counter[str] = Counter()
+    joined: Counter[str] = Counter()
+    for token, space in evidence:
+        (spaced if space else joined)[token] += 1
+    return frozenset(token for token, count in joined.items() if count > max(1, spaced[token]))

@@ -1,0 +1,79 @@
+"""Training states: all that a run needs to go on as if it had never stopped.
+
+Weights, optimizer, random state and progress, in one file each, the last few of them in the run's folder.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn, optim
+
+from translate.errors import CheckpointError
+from translate.storage import read_tensors, write_tensors
+
+FORMAT = "translate training state 1"
+log = logging.getLogger("translate")
+
+
+class StateStore:
+    """The newest training states in one folder."""
+
+    def __init__(self, folder: Path, keep_last: int) -> None:
+        self.folder = folder
+        self.keep_last = keep_last
+
+    def save(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Write the state after `step` updates, then remove all but the last few. CheckpointError if it cannot."""
+        write_tensors(self.folder / f"step-{step:08d}.safetensors", tensors, {"format": FORMAT, **values})
+        for old in self.paths()[self.keep_last :]:
+            old.unlink()
+
+    def load_newest(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The newest state that is sound; damaged ones are passed over, and named in the log.
+
+        Raises:
+            CheckpointError: there is none.
+        """
+        for path in self.paths():
+            try:
+                tensors, values = read_tensors(path)
+                if values.get("format") != FORMAT:
+                    raise CheckpointError(f"{path} is not a training state of this version")
+                return tensors, values
+            except CheckpointError as error:
+                log.warning("%s; going back to the state before it", error)
+        raise CheckpointError(f"no training state to resume in {self.folder}; start anew without --resume")
+
+    def paths(self) -> list[Path]:
+        """The files, newest first."""
+        return sorted(self.folder.glob("step-*.safetensors"), reverse=True)
+
+
+def pack(model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:
+    """Weights, optimizer state and random state, as named tensors."""
+    tensors = {f"model.{name}": parameter for name, parameter in model.named_parameters()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
+    tensors["random.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    return tensors
+
+
+def unpack(tensors: dict[str, Tensor], model: nn.Module, optimizer: optim.Optimizer) -> None:
+    """Put back what `pack` gathered; the model and the optimizer are those of the same settings."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(tensors[f"model.{name}"])
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition(".")
+        if kind == "optimizer":
+            index, _, key = rest.partition(".")
+            state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    torch.set_rng_state(tensors["random.cpu"])
+    if torch.cuda.is_available() and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"])

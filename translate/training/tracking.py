@@ -1,0 +1,61 @@
+"""What a run tells: one JSON line for each event in a file, and a progress bar for the person who waits."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from translate.errors import CheckpointError
+
+
+class MetricsLog:
+    """A file of JSON lines. Rows are the same for the same run; all that depends on the clock is under "timing"."""
+
+    def __init__(self, path: Path, keep_bytes: int = 0) -> None:
+        """Open for writing, and drop what an interrupted run wrote after the state that is resumed."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab")
+            self._file.truncate(min(keep_bytes, path.stat().st_size))
+        except OSError as error:
+            raise CheckpointError(f"cannot write {path}: {error.strerror}; choose another folder: output=…") from error
+
+    def write(self, kind: str, values: dict[str, Any], timing: dict[str, float]) -> None:
+        """Append one row, and hand it to the operating system at once."""
+        rounded = {name: round(value, 3) for name, value in timing.items()}
+        row = json.dumps({"kind": kind, **values, "timing": rounded}, ensure_ascii=False)
+        self._file.write(row.encode() + b"\n")
+        self._file.flush()
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Bar:
+    """tqdm's bar over the updates of a run on standard error, with the newest figures behind it.
+
+    It shows itself only on a terminal; in a file, where it would fill page after page, the messages stand alone.
+    """
+
+    def __init__(self, total: int, done: int) -> None:
+        self._bar = tqdm(total=total, initial=done, unit=" updates", dynamic_ncols=True, smoothing=0.05, disable=None)
+
+    def advance(self) -> None:
+        self._bar.update()
+
+    def show(self, **figures: str) -> None:
+        self._bar.set_postfix(figures)
+
+    def say(self, message: str) -> None:
+        """Print lines above the bar."""
+        tqdm.write(message, file=sys.stderr)
+
+    def close(self) -> None:
+        self._bar.close()

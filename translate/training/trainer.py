@@ -1,0 +1,312 @@
+"""The training loop: updates, validations, training states, until the run is over or is asked to stop.
+
+It knows nothing of text, of decoding, nor of where scores come from: validation is a function that it is handed.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from translate.config.schema import TrainingConfig
+from translate.data.batching import BatchPlan, Indices, make_batch
+from translate.data.dataset import Dataset
+from translate.device import arithmetic
+from translate.errors import TrainingError
+from translate.model.transformer import Transformer
+from translate.training.checkpoint import StateStore, pack, unpack
+from translate.training.interrupt import Interrupted, InterruptGuard
+from translate.training.loss import Sums, smoothed_loss
+from translate.training.optimizer import build_optimizer
+from translate.training.schedule import build_schedule
+from translate.training.tracking import Bar, MetricsLog
+
+NON_FINITE_UPDATES = 10  # in a row, after which training stops
+
+
+@dataclass(frozen=True)
+class Validation:
+    """How good the model is on validation text. `nll` in nats a token, without label smoothing."""
+
+    nll: float
+    accuracy: float
+    bleu: float
+    chrf: float
+    warning: str | None
+    samples: list[tuple[str, str, str]]  # source, translation, reference
+
+    def figure(self, name: str) -> float:
+        """The figure that picks the best model, so that more is better."""
+        return {"bleu": self.bleu, "chrf": self.chrf, "loss": -self.nll}[name]
+
+
+Validate = Callable[[Transformer, Callable[[], None]], Validation]
+
+
+class SaveBest(Protocol):
+    """Keeps the weights of the model as the best so far."""
+
+    def __call__(self, model: Transformer, validation: Validation, progress: "Progress") -> None: ...
+
+
+@dataclass
+class Progress:
+    """Where a run stands: plain values, saved with every training state."""
+
+    step: int = 0  # updates done
+    epoch: int = 0  # epochs completed
+    position: int = 0  # updates done of the epoch under way
+    target_tokens: int = 0
+    validated_step: int = 0
+    best_step: int = 0
+    best_figure: float = -math.inf
+    validations_since_best: int = 0
+    non_finite: int = 0  # updates skipped in a row
+    recent: Sums = field(default_factory=Sums)  # since the last row of the log
+    log_bytes: int = 0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        values = asdict(self)
+        # JSON has no infinity.
+        values["best_figure"] = None if math.isinf(self.best_figure) else self.best_figure
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Progress":
+        best = -math.inf if values["best_figure"] is None else values["best_figure"]
+        return cls(**{**values, "best_figure": best, "recent": Sums(**values["recent"])})
+
+
+class Trainer:
+    """One model's training on one device.
+
+    Args:
+        identity: plain values that say what is trained on what; saved with each state, for a resume to compare.
+        validate: gets the model and a function to call now and then, which raises when the run is to stop.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Transformer,
+        dataset: Dataset,
+        plan: BatchPlan,
+        config: TrainingConfig,
+        device: torch.device,
+        dtype: torch.dtype,
+        validate: Validate,
+        save_best: SaveBest,
+        states: StateStore,
+        identity: dict[str, Any],
+    ) -> None:
+        self.model = model
+        self.dataset = dataset
+        self.plan = plan
+        self.config = config
+        self.device = device
+        self.dtype = dtype
+        self.validate_model = validate
+        self.save_best = save_best
+        self.states = states
+        self.identity = identity
+        self.progress = Progress()
+        self.recent_seconds = 0.0
+        self.updates_per_epoch = len(plan.epoch(0))
+        epochs = math.inf if config.max_epochs is None else config.max_epochs
+        steps = math.inf if config.max_steps is None else config.max_steps
+        self.total_steps = int(min(steps, self.updates_per_epoch * epochs))
+        self.optimizer = build_optimizer(config.optimizer, model)
+        self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
+
+    def resume(self) -> None:
+        """Go back to the newest sound training state. CheckpointError if there is none."""
+        tensors, values = self.states.load_newest()
+        unpack(tensors, self.model, self.optimizer)
+        self.progress = Progress.from_dict(values["progress"])
+
+    def train(self, metrics: MetricsLog, guard: InterruptGuard) -> Progress:
+        """Train to the end of the run.
+
+        Raises:
+            Interrupted: a signal came; the state is saved.
+            TrainingError: the loss stays infinite or NaN, or memory runs out.
+        """
+        self.metrics, self.guard = metrics, guard
+        self.bar = Bar(total=self.total_steps, done=self.progress.step)
+        try:
+            self._loop()
+        except Interrupted:
+            self._save()
+            raise
+        finally:
+            self.bar.close()
+        return self.progress
+
+    def _loop(self) -> None:
+        self.guard.check()
+        if self._validation_is_due():  # A resumed run may have stopped just before, or in the middle of it.
+            self._validate()
+        for update in self._updates_ahead():
+            self._update(update)
+            if self.progress.step % self.config.log_every == 0:
+                self._log()
+            self.guard.check()
+            if self._validation_is_due():
+                self._validate()
+            if self._state_is_due():
+                self._save()
+            if self._out_of_patience():
+                break
+
+    def _updates_ahead(self) -> Iterator[list[Indices]]:
+        progress = self.progress
+        while progress.step < self.total_steps and not self._out_of_patience():
+            for update in self.plan.epoch(progress.epoch)[progress.position :]:
+                if progress.step == self.total_steps:
+                    return
+                yield update
+            progress.epoch += 1
+            progress.position = 0
+
+    def _update(self, batches: list[Indices]) -> None:
+        """One update of the weights, by the gradients of all `batches` together."""
+        started = time.perf_counter()
+        progress = self.progress
+        rate = self.config.optimizer.lr * self.schedule(progress.step + 1)
+        sums = self._gradients(batches)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf).item()
+        if math.isfinite(norm):
+            self.optimizer.step()
+            progress.non_finite = 0
+        else:
+            self._skip_update(norm)
+        self.optimizer.zero_grad()
+
+        progress.step += 1
+        progress.position += 1
+        progress.target_tokens += sums.tokens
+        progress.recent.add(sums.loss, sums.nll, sums.tokens)
+        seconds = time.perf_counter() - started
+        progress.seconds += seconds
+        self.recent_seconds += seconds
+        self.bar.advance()
+
+    def _gradients(self, indices: list[Indices]) -> Sums:
+        """Add up the gradients of the batches, each divided by the number of target tokens in all of them."""
+        self.model.train()
+        batches = [make_batch(self.dataset, batch).to(self.device) for batch in indices]
+        tokens = sum(len(batch.labels_N) for batch in batches)
+        sums = Sums()
+        try:
+            for batch in batches:
+                with arithmetic(self.dtype, self.device):
+                    logits_NV = self.model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
+                loss, nll = smoothed_loss(logits_NV, batch.labels_N, self.config.label_smoothing)
+                (loss / tokens).backward()
+                sums.add(loss.item(), nll.item(), len(batch.labels_N))
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(
+                f"out of memory in a batch of {max(batch.target_BT.numel() for batch in batches)} target positions; "
+                f"lower training.batch.max_tokens (now {self.config.batch.max_tokens}) and raise "
+                "training.batch.accumulate to make up for it"
+            ) from error
+        return sums
+
+    def _skip_update(self, norm: float) -> None:
+        progress = self.progress
+        progress.non_finite += 1
+        self.bar.say(f"update {progress.step + 1} skipped: the norm of its gradient is {norm}")
+        if progress.non_finite == NON_FINITE_UPDATES:
+            raise TrainingError(
+                f"the gradient was not a number in {NON_FINITE_UPDATES} updates in a row; "
+                "lower training.optimizer.lr, raise training.schedule.warmup_steps, or use training.precision=float32"
+            )
+
+    def _validate(self) -> None:
+        progress = self.progress
+        self._log()
+        started = time.perf_counter()
+        self.model.eval()
+        validation = self.validate_model(self.model, self.guard.check)
+        progress.validated_step = progress.step
+        figure = validation.figure(self.config.best)
+        better = figure > progress.best_figure
+        if better:
+            progress.best_step, progress.best_figure, progress.validations_since_best = progress.step, figure, 0
+            self.save_best(self.model, validation, progress)
+        else:
+            progress.validations_since_best += 1
+        values = {
+            "step": progress.step,
+            "epoch": progress.epoch + progress.position // self.updates_per_epoch,
+            "nll": validation.nll,
+            "perplexity": math.exp(min(validation.nll, 100.0)),
+            "accuracy": validation.accuracy,
+            "bleu": validation.bleu,
+            "chrf": validation.chrf,
+            "best": better,
+        }
+        self.metrics.write("validation", values, {"seconds": time.perf_counter() - started})
+        self.bar.say(describe(values, validation))
+
+    def _log(self) -> None:
+        """Write what was summed since the last row."""
+        progress, recent = self.progress, self.progress.recent
+        if not recent.tokens:
+            return
+        values = {
+            "step": progress.step,
+            "epoch": progress.epoch + progress.position / self.updates_per_epoch,
+            "loss": recent.loss / recent.tokens,
+            "nll": recent.nll / recent.tokens,
+            "learning_rate": self.config.optimizer.lr * self.schedule(progress.step),
+            "target_tokens": progress.target_tokens,
+        }
+        speed = recent.tokens / max(self.recent_seconds, 1e-9)
+        self.metrics.write("train", values, {"seconds": progress.seconds, "target_tokens_per_second": speed})
+        self.bar.show(loss=f"{values['loss']:.3f}", lr=f"{values['learning_rate']:.1e}", tokens_per_s=f"{speed:,.0f}")
+        progress.recent = Sums()
+        self.recent_seconds = 0.0
+
+    def _save(self) -> None:
+        self.progress.log_bytes = self.metrics.size
+        values = {"progress": self.progress.to_dict(), "identity": self.identity}
+        self.states.save(self.progress.step, pack(self.model, self.optimizer), values)
+
+    def _validation_is_due(self) -> bool:
+        progress = self.progress
+        if progress.step == progress.validated_step:
+            return False
+        if self.config.validate_every is None:
+            return progress.position == self.updates_per_epoch or progress.step == self.total_steps
+        return progress.step % self.config.validate_every == 0 or progress.step == self.total_steps
+
+    def _state_is_due(self) -> bool:
+        progress = self.progress
+        every = self.config.checkpoint_every
+        return progress.step == progress.validated_step or (every is not None and progress.step % every == 0)
+
+    def _out_of_patience(self) -> bool:
+        patience = self.config.patience
+        return patience is not None and self.progress.validations_since_best >= patience
+
+
+def describe(values: dict[str, Any], validation: Validation) -> str:
+    """A validation as a person reads it: the figures, the samples, and a warning where there is need for one."""
+    lines = [
+        f"epoch {values['epoch']}, update {values['step']}: validation BLEU {validation.bleu:.2f}, "
+        f"chrF {validation.chrf:.2f}, perplexity {values['perplexity']:.2f}, accuracy {validation.accuracy:.1%}"
+        + (" (best so far)" if values["best"] else "")
+    ]
+    for source, translation, reference in validation.samples:
+        lines += [f"  source      {source}", f"  translation {translation}", f"  reference   {reference}"]
+    if validation.warning is not None:
+        lines.append(f"  warning: {validation.warning}")
+    return "\n".join(lines)

@@ -1,0 +1,120 @@
+"""Text in, text out, over one saved model."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from translate.config.loading import config_from_dict, config_to_dict
+from translate.config.schema import DecodingConfig
+from translate.decoding.hypothesis import Hypothesis
+from translate.decoding.search import search
+from translate.device import resolve_device
+from translate.errors import ConfigError
+from translate.model_file import SavedModel
+
+log = logging.getLogger("translate")
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one line.
+
+    `log_probability` is natural and counts the end of the sentence; `length` is in tokens, the end counted; `score`
+    is what the search ranked by. `finished` is False where the length limit cut the translation off.
+    """
+
+    text: str
+    log_probability: float
+    score: float
+    length: int
+    finished: bool
+
+
+class Translator:
+    """A saved model that translates.
+
+    >>> Translator.load(Path("model.safetensors")).translate(["Ein Mann fährt Fahrrad."])
+    ["A man is riding a bicycle."]
+    """
+
+    def __init__(self, saved: SavedModel) -> None:
+        self.saved = saved
+        self.config = saved.config
+        self.model = saved.transformer()
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto") -> "Translator":
+        """Read a model file. CheckpointError if it is missing or damaged, ConfigError if the device is not there."""
+        return cls(SavedModel.load(Path(path), str(resolve_device(device))))
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        *,
+        search: str | None = None,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+    ) -> list[str]:
+        """The best translation of each line; an empty one of an empty line. Settings left out are the model's own."""
+        asked = {"search": search, "beam_size": beam_size, "length_penalty": length_penalty}
+        return [best[0].text for best in self.n_best(lines, 1, **asked)]
+
+    def n_best(
+        self, lines: Sequence[str], n: int, *, first_line: int = 1, **asked: str | int | float | None
+    ) -> list[list[Translation]]:
+        """At most `n` translations of each line, best first.
+
+        `first_line` is the number that a warning gives to the first of `lines`; for `asked` see `settings`.
+
+        Raises:
+            ConfigError: greedy search, or a beam narrower than `n`, cannot give that many.
+        """
+        return self.n_best_of_ids(self.saved.source.encode(lines), n, self.settings(**asked), first_line=first_line)
+
+    def n_best_of_ids(
+        self, sources: Sequence[Sequence[int] | NDArray[Any]], n: int, settings: DecodingConfig, *, first_line: int = 1
+    ) -> list[list[Translation]]:
+        """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
+        if n > (1 if settings.search == "greedy" else settings.beam_size):
+            width = "greedy search finds one" if settings.search == "greedy" else f"the beam holds {settings.beam_size}"
+            raise ConfigError(f"{n} translations of each sentence are asked for, but {width}; use a beam size of {n}")
+        self._warn_of_long(sources, first_line)
+        found = search(self.model, sources, settings, n_best=n)
+        return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+
+    def settings(self, **asked: str | int | float | None) -> DecodingConfig:
+        """The model's own section `decoding`, with the settings in `asked` that are not None in their place.
+
+        Raises:
+            ConfigError: a setting is unknown or out of range.
+        """
+        given = {name: value for name, value in asked.items() if value is not None}
+        config = config_to_dict(self.config)
+        return config_from_dict({**config, "decoding": {**config["decoding"], **given}}).decoding
+
+    def unknown_words(self, line: str) -> list[str]:
+        """The words of a line that the model has never seen and cannot tell apart."""
+        return self.saved.source.unknown(line)
+
+    def _translation(self, hypothesis: Hypothesis) -> Translation:
+        return Translation(
+            text=self.saved.target.decode(hypothesis.tokens),
+            log_probability=hypothesis.log_probability,
+            score=hypothesis.score,
+            length=hypothesis.length,
+            finished=hypothesis.finished,
+        )
+
+    def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], first_line: int) -> None:
+        if self.model.longest is None:
+            return
+        for number, source in enumerate(sources, start=first_line):
+            if len(source) >= self.model.longest:
+                most = self.model.longest - 1
+                log.warning(
+                    "line %d has %d tokens, the model places %d: the rest is not read", number, len(source), most
+                )
