@@ -18,6 +18,14 @@ log = logging.getLogger("translate")
 WORTHWHILE = 1.5
 
 
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """The name of an arithmetic in configs and reports."""
+    return str(dtype).removeprefix("torch.")
+
+
 def resolve_device(name: str, threads: int | None = None) -> torch.device:
     """The device that `auto`, `cpu` or `cuda` stands for; also sets the number of CPU threads, where one is given.
 
@@ -36,12 +44,12 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
     """The arithmetic that `auto`, `float32` or `bfloat16` stands for on this device."""
     if name != "auto":
-        return torch.bfloat16 if name == "bfloat16" else torch.float32
+        return PRECISIONS[name]
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
     gain = _seconds_per_product(torch.float32) / _seconds_per_product(torch.bfloat16)
     chosen = torch.bfloat16 if gain > WORTHWHILE else torch.float32
-    log.info("bfloat16 matrix products run %.1f times as fast as float32 here: training in %s", gain, chosen)
+    log.info("bfloat16 matrix products run %.1f times as fast as float32 here: training in %s", gain, name_of(chosen))
     return chosen
 
 

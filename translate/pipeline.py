@@ -13,7 +13,7 @@ from translate.data.batching import BatchPlan
 from translate.data.corpus import ParallelText, read_pair, read_split
 from translate.data.dataset import CorpusCache, Dataset, select_pairs
 from translate.data.fetch import download_multi30k
-from translate.device import resolve_device, resolve_precision
+from translate.device import PRECISIONS, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
 from translate.files import write_whole
 from translate.model.transformer import Transformer
@@ -61,7 +61,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
     plan = plan_batches(config, dataset, text)
 
     states = StateStore(run.states, config.training.keep_last)
-    identity = {
+    identity: dict[str, Any] = {
         "config": config_to_dict(config),
         "train": [text.source_sha256, text.target_sha256],
         "valid": [valid_text.source_sha256, valid_text.target_sha256],
@@ -69,10 +69,12 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
     if resume:
         before = states.load_newest()[1]["identity"]
         refuse_changes(before, identity)
-        identity["dtype"] = before["dtype"]  # What a measurement chose once stays chosen.
+        dtype = PRECISIONS[before["dtype"]]  # What a measurement chose once stays chosen.
     else:
         write_whole(run.config, dump_config(config).encode())
-        identity["dtype"] = str(resolve_precision(config.training.precision, device)).removeprefix("torch.")
+        dtype = resolve_precision(config.training.precision, device)
+
+    identity["dtype"] = name_of(dtype)
 
     torch.manual_seed(config.seed)
     model = new_transformer(config, source, target).to(device)
@@ -83,7 +85,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         "commit": commit(),
         "torch": torch.__version__,
         "device": str(device),
-        "dtype": identity["dtype"],
+        "dtype": name_of(dtype),
     }
 
     def save_best(model: Transformer, validation: Validation, progress: Progress) -> None:
@@ -96,7 +98,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         plan=plan,
         config=config.training,
         device=device,
-        dtype=getattr(torch, identity["dtype"]),
+        dtype=dtype,
         validate=Validator(
             text=valid_text,
             dataset=valid_set,
@@ -119,7 +121,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         target.language,
         device,
         torch.get_num_threads(),
-        identity["dtype"],
+        name_of(dtype),
     )
     metrics = MetricsLog(run.metrics, keep_bytes=trainer.progress.log_bytes)
     with InterruptGuard() as guard:

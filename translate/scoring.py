@@ -55,7 +55,7 @@ def score(translator: Translator, text: ParallelText, settings: DecodingConfig, 
     hypotheses = [translation.text for translation in translations]
     tokens = None
     if tokenized:
-        tokens = [[saved.target.tokenize(line) for line in lines] for lines in (hypotheses, text.target)]
+        tokens = (list(map(saved.target.tokenize, hypotheses)), list(map(saved.target.tokenize, text.target)))
     details = {
         "text": text.name,
         "variant": text.variant,

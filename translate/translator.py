@@ -60,25 +60,31 @@ class Translator:
         length_penalty: float | None = None,
     ) -> list[str]:
         """The best translation of each line; an empty one of an empty line. Settings left out are the model's own."""
-        asked = {"search": search, "beam_size": beam_size, "length_penalty": length_penalty}
-        return [best[0].text for best in self.n_best(lines, 1, **asked)]
+        settings = self.settings(search=search, beam_size=beam_size, length_penalty=length_penalty)
+        return [best[0].text for best in self.n_best(lines, 1, settings)]
 
     def n_best(
-        self, lines: Sequence[str], n: int, *, first_line: int = 1, **asked: str | int | float | None
+        self, lines: Sequence[str], n: int, settings: DecodingConfig | None = None, *, first_line: int = 1
     ) -> list[list[Translation]]:
-        """At most `n` translations of each line, best first.
+        """At most `n` translations of each line, best first; `settings` are the model's own, or those of `settings()`.
 
-        `first_line` is the number that a warning gives to the first of `lines`; for `asked` see `settings`.
+        `first_line` is the number that a warning gives to the first of `lines`.
 
         Raises:
             ConfigError: greedy search, or a beam narrower than `n`, cannot give that many.
         """
-        return self.n_best_of_ids(self.saved.source.encode(lines), n, self.settings(**asked), first_line=first_line)
+        return self.n_best_of_ids(self.saved.source.encode(lines), n, settings, first_line=first_line)
 
     def n_best_of_ids(
-        self, sources: Sequence[Sequence[int] | NDArray[Any]], n: int, settings: DecodingConfig, *, first_line: int = 1
+        self,
+        sources: Sequence[Sequence[int] | NDArray[Any]],
+        n: int,
+        settings: DecodingConfig | None = None,
+        *,
+        first_line: int = 1,
     ) -> list[list[Translation]]:
         """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
+        settings = settings or self.config.decoding
         if n > (1 if settings.search == "greedy" else settings.beam_size):
             width = "greedy search finds one" if settings.search == "greedy" else f"the beam holds {settings.beam_size}"
             raise ConfigError(f"{n} translations of each sentence are asked for, but {width}; use a beam size of {n}")

@@ -66,7 +66,7 @@ def translate(asked: argparse.Namespace) -> None:
     if not asked.checkpoint:
         log.info("model: %s", checkpoint)
     translator = Translator.load(checkpoint, asked.device)
-    settings = {"search": asked.search, "beam_size": asked.beam_size, "length_penalty": asked.length_penalty}
+    settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
     # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
     typing = not asked.sentences and not asked.input and sys.stdin.isatty()
     number = truncated = 0
@@ -74,7 +74,7 @@ def translate(asked: argparse.Namespace) -> None:
         for some in chunks(lines, 1 if typing else CHUNK):
             if asked.unknown:
                 report_unknown(translator, some, number + 1)
-            for hypotheses in translator.n_best(some, asked.n_best or 1, first_line=number + 1, **settings):
+            for hypotheses in translator.n_best(some, asked.n_best or 1, settings, first_line=number + 1):
                 number += 1
                 output.writelines(n_best_rows(number, hypotheses) if asked.n_best else [f"{hypotheses[0].text}\n"])
                 truncated += not hypotheses[0].finished

@@ -176,6 +176,19 @@ class AdamWConfig(Section):
     )
 
 
+class MuonConfig(Section):
+    """Muon (Jordan et al., 2024) for the matrices between layers, AdamW for everything else. Needs PyTorch 2.9."""
+
+    kind: Literal["muon"] = Field("muon", description="Muon for hidden matrices, AdamW for the rest.")
+    lr: PositiveFloat = Field(
+        3e-3, description="Peak learning rate, of both: Muon's updates are scaled to AdamW's size."
+    )
+    momentum: Share = Field(0.95, description="Decay of Muon's running mean of gradients.")
+    betas: Betas = Field((0.9, 0.98), description="AdamW's decay of the means of gradient and squared gradient.")
+    eps: PositiveFloat = Field(1e-9, description="Added to AdamW's denominator.")
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="Decoupled weight decay on those matrices.")
+
+
 class ConstantScheduleConfig(Section):
     """The peak rate throughout, after an optional warm-up."""
 
@@ -212,7 +225,7 @@ class TrainingConfig(Section):
     max_epochs: PositiveInt | None = Field(10, description="Stop after this many passes over the training text.")
     max_steps: PositiveInt | None = Field(None, description="Stop after this many updates.")
     batch: BatchConfig = Field(BatchConfig(), description="How sentence pairs are put together.")
-    optimizer: Annotated[AdamConfig | AdamWConfig, Field(discriminator="kind")] = Field(
+    optimizer: Annotated[AdamConfig | AdamWConfig | MuonConfig, Field(discriminator="kind")] = Field(
         AdamWConfig(), description="What turns gradients into updates."
     )
     schedule: Annotated[

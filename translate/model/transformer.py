@@ -4,6 +4,8 @@ Dimension letters in names: B sentences, K hypotheses of each, S source position
 V target vocabulary, N real target positions of a batch, padding left out. Masks are boolean and True at real tokens.
 """
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -88,6 +90,10 @@ class Transformer(nn.Module):
         self.projection = projection
 
     @property
+    def _decoder_layers(self) -> list[DecoderLayer]:
+        return cast("list[DecoderLayer]", list(self.decoder))
+
+    @property
     def longest(self) -> int | None:
         """Most tokens of a source or a target, bos or eos counted; None where there is no limit."""
         return self.source_embedding.positions.longest
@@ -100,7 +106,7 @@ class Transformer(nn.Module):
         source_mask_B11S = source_mask_BS[:, None, None, :]
         memory_BSD = self.encode(source_BS, source_mask_B11S)
         x_BTD = self.target_embedding(target_BT)
-        for layer in self.decoder:
+        for layer in self._decoder_layers:
             x_BTD, _ = layer(x_BTD, None, layer.cross_attention.keys_values(memory_BSD), source_mask_B11S)
         return self.projection(self.decoder_norm(x_BTD[target_mask_BT]))
 
@@ -115,12 +121,13 @@ class Transformer(nn.Module):
         """Read the sources and get ready to decode their translations token by token."""
         source_mask_B11S = source_mask_BS[:, None, None, :]
         memory_BSD = self.encode(source_BS, source_mask_B11S)
-        return DecoderState([layer.cross_attention.keys_values(memory_BSD) for layer in self.decoder], source_mask_B11S)
+        keys_values = [layer.cross_attention.keys_values(memory_BSD) for layer in self._decoder_layers]
+        return DecoderState(keys_values, source_mask_B11S)
 
     def step(self, last_BK: Tensor, state: DecoderState) -> Tensor:
         """Log-probabilities (B, K, V) of what follows `last_BK`, the newest token of each; moves `state` on."""
         x_B1D = self.target_embedding(last_BK.reshape(-1, 1), start=state.length)
-        for i, layer in enumerate(self.decoder):
+        for i, layer in enumerate(self._decoder_layers):
             x_B1D, state.past[i] = layer(x_B1D, state.past[i], state.source[i], state.source_mask_B11S)
         state.length += 1
         logits_BV = self.projection(self.decoder_norm(x_B1D.squeeze(1)))

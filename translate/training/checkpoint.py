@@ -4,6 +4,7 @@ Weights, optimizer, random state and progress, in one file each, the last few of
 """
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,29 +52,29 @@ class StateStore:
         return sorted(self.folder.glob("step-*.safetensors"), reverse=True)
 
 
-def pack(model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:
+def pack(model: nn.Module, optimizers: Sequence[optim.Optimizer]) -> dict[str, Tensor]:
     """Weights, optimizer state and random state, as named tensors."""
-    tensors = {f"model.{name}": parameter for name, parameter in model.named_parameters()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
+    tensors: dict[str, Tensor] = {f"model.{name}": parameter for name, parameter in model.named_parameters()}
+    for number, optimizer in enumerate(optimizers):
+        for index, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{number}.{index}.{key}": value for key, value in state.items()}
     tensors["random.cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
     return tensors
 
 
-def unpack(tensors: dict[str, Tensor], model: nn.Module, optimizer: optim.Optimizer) -> None:
-    """Put back what `pack` gathered; the model and the optimizer are those of the same settings."""
+def unpack(tensors: dict[str, Tensor], model: nn.Module, optimizers: Sequence[optim.Optimizer]) -> None:
+    """Put back what `pack` gathered; the model and the optimizers are those of the same settings."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        kind, _, rest = name.partition(".")
-        if kind == "optimizer":
-            index, _, key = rest.partition(".")
-            state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    for number, optimizer in enumerate(optimizers):
+        state: dict[int, dict[str, Tensor]] = {}
+        for name in (name for name in tensors if name.startswith(f"optimizer.{number}.")):
+            index, key = name.split(".")[2:]
+            state.setdefault(int(index), {})[key] = tensors[name]
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     torch.set_rng_state(tensors["random.cpu"])
     if torch.cuda.is_available() and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"])

@@ -1,24 +1,52 @@
 """The optimizers that turn gradients into updates, PyTorch's own, built from their settings."""
 
+import torch
 from torch import nn, optim
 
-from translate.config.schema import AdamConfig, AdamWConfig
+from translate.config.schema import AdamConfig, AdamWConfig, MuonConfig
+from translate.errors import ConfigError
+
+OptimizerConfig = AdamConfig | AdamWConfig | MuonConfig
 
 
-def build_optimizer(config: AdamConfig | AdamWConfig, model: nn.Module) -> optim.Optimizer:
-    """An optimizer for all of the model's parameters. The schedule sets the rate at each update."""
+def build_optimizers(config: OptimizerConfig, model: nn.Module) -> list[optim.Optimizer]:
+    """Optimizers that together update each parameter of the model once. The schedule sets the rate at each update.
+
+    Raises:
+        ConfigError: this version of PyTorch does not have the optimizer.
+    """
+    matrices, others = split_parameters(model)
     match config:
         case AdamConfig():
-            return optim.Adam(model.parameters(), lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
+            return [optim.Adam(model.parameters(), lr=config.lr, betas=config.betas, eps=config.eps, fused=True)]
         case AdamWConfig():
             groups = [
-                {"params": [p for p in model.parameters() if decays(model, p)], "weight_decay": config.weight_decay},
-                {"params": [p for p in model.parameters() if not decays(model, p)], "weight_decay": 0.0},
+                {"params": matrices, "weight_decay": config.weight_decay},
+                {"params": others, "weight_decay": 0.0},
             ]
-            return optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
+            return [optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)]
+        case MuonConfig():
+            if not hasattr(optim, "Muon"):
+                raise ConfigError(
+                    f"training.optimizer.kind: muon needs PyTorch 2.9 or later, this is {torch.__version__}; use adamw"
+                )
+            muon = optim.Muon(
+                matrices,
+                lr=config.lr,
+                weight_decay=config.weight_decay,
+                momentum=config.momentum,
+                adjust_lr_fn="match_rms_adamw",
+            )
+            adamw = optim.AdamW(others, lr=config.lr, betas=config.betas, eps=config.eps, weight_decay=0.0, fused=True)
+            return [muon, adamw]
 
 
-def decays(model: nn.Module, parameter: nn.Parameter) -> bool:
-    """Whether weight decay applies: to the matrices between layers, not to norms, biases and embeddings."""
+def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """The matrices between layers, and the rest: embeddings (an output projection tied to one, too), norms, biases."""
     embeddings = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
-    return parameter.ndim > 1 and not any(parameter is embedding for embedding in embeddings)
+
+    def is_matrix(parameter: nn.Parameter) -> bool:
+        return parameter.ndim == 2 and not any(parameter is embedding for embedding in embeddings)
+
+    parameters = list(model.parameters())
+    return [p for p in parameters if is_matrix(p)], [p for p in parameters if not is_matrix(p)]

@@ -21,7 +21,7 @@ from translate.model.transformer import Transformer
 from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.interrupt import Interrupted, InterruptGuard
 from translate.training.loss import Sums, smoothed_loss
-from translate.training.optimizer import build_optimizer
+from translate.training.optimizer import build_optimizers
 from translate.training.schedule import build_schedule
 from translate.training.tracking import Bar, MetricsLog
 
@@ -120,13 +120,13 @@ class Trainer:
         epochs = math.inf if config.max_epochs is None else config.max_epochs
         steps = math.inf if config.max_steps is None else config.max_steps
         self.total_steps = int(min(steps, self.updates_per_epoch * epochs))
-        self.optimizer = build_optimizer(config.optimizer, model)
+        self.optimizers = build_optimizers(config.optimizer, model)
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
     def resume(self) -> None:
         """Go back to the newest sound training state. CheckpointError if there is none."""
         tensors, values = self.states.load_newest()
-        unpack(tensors, self.model, self.optimizer)
+        unpack(tensors, self.model, self.optimizers)
         self.progress = Progress.from_dict(values["progress"])
 
     def train(self, metrics: MetricsLog, guard: InterruptGuard) -> Progress:
@@ -179,15 +179,17 @@ class Trainer:
         progress = self.progress
         rate = self.config.optimizer.lr * self.schedule(progress.step + 1)
         sums = self._gradients(batches)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf).item()
         if math.isfinite(norm):
-            self.optimizer.step()
+            for optimizer in self.optimizers:
+                optimizer.step()
             progress.non_finite = 0
         else:
             self._skip_update(norm)
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
 
         progress.step += 1
         progress.position += 1
@@ -278,7 +280,7 @@ class Trainer:
     def _save(self) -> None:
         self.progress.log_bytes = self.metrics.size
         values = {"progress": self.progress.to_dict(), "identity": self.identity}
-        self.states.save(self.progress.step, pack(self.model, self.optimizer), values)
+        self.states.save(self.progress.step, pack(self.model, self.optimizers), values)
 
     def _validation_is_due(self) -> bool:
         progress = self.progress

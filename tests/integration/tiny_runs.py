@@ -1,0 +1,92 @@
+"""Runs that take a moment: a made-up language pair, a tiny transformer, and what two runs have to agree on."""
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translate.config.loading import load_config
+from translate.config.schema import Config
+from translate.runs import RunFolder
+from translate.storage import read_tensors
+
+# Word by word, a translation swaps the two syllables: "bako" is "koba".
+SYLLABLES = ("ba", "de", "fi", "ko", "lu", "mo", "ne")
+SETTINGS = """\
+output: {folder}/run
+device: cpu
+data: {{root: {corpus}, cache: {corpus}/cache}}
+model: {{d_model: 16, ffn: 32, heads: 2, encoder_layers: 1, decoder_layers: 1}}
+training:
+  max_epochs: 3
+  batch: {{max_tokens: 200}}
+  schedule: {{kind: inverse_sqrt, warmup_steps: 5}}
+  optimizer: {{kind: adamw, lr: 5e-3}}
+  precision: float32
+  log_every: 4
+  samples: 1
+decoding: {{max_ratio: 1, max_extra: 2}}
+"""
+
+
+def sentences(count: int, seed: int) -> tuple[list[str], list[str]]:
+    """Sources of two to six words, and their translations."""
+    rng = random.Random(seed)
+    pairs = [[rng.sample(SYLLABLES, 2) for _ in range(rng.randint(2, 6))] for _ in range(count)]
+    return [" ".join(a + b for a, b in pair) for pair in pairs], [" ".join(b + a for a, b in pair) for pair in pairs]
+
+
+def write_split(folder: Path, split: str, source: list[str], target: list[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for language, lines in (("de", source), ("en", target)):
+        (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class TinyProject:
+    """A corpus, and a folder for runs on it."""
+
+    corpus: Path
+    folder: Path
+
+    def config(self, *overrides: str) -> Config:
+        """The tiny settings with `section.key=value` replacements."""
+        path = self.folder / "tiny.yaml"
+        path.write_text(SETTINGS.format(corpus=self.corpus, folder=self.folder), encoding="utf-8")
+        return load_config(path, overrides)
+
+
+def rows(run: RunFolder) -> list[dict[str, Any]]:
+    """The metrics log without what depends on the clock."""
+    kept = [json.loads(line) for line in run.metrics.read_text(encoding="utf-8").split("\n")[:-1]]
+    for row in kept:
+        del row["timing"]
+    return kept
+
+
+def newest_state(run: RunFolder) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and progress of the newest training state, without what depends on the clock."""
+    tensors, values = read_tensors(max(run.states.glob("step-*.safetensors")))
+    progress = values["progress"]
+    for name in ("seconds", "log_bytes"):
+        del progress[name]
+    return tensors, progress
+
+
+def assert_same_run(one: RunFolder, other: RunFolder) -> None:
+    """The same to the bit: weights, optimizer and random state at the end, the best model, progress, and the log."""
+    (tensors, progress), (other_tensors, other_progress) = newest_state(one), newest_state(other)
+    assert_same_tensors(tensors, other_tensors)
+    assert progress == other_progress
+    assert_same_tensors(read_tensors(one.model)[0], read_tensors(other.model)[0])
+    assert rows(one) == rows(other)
+
+
+def assert_same_tensors(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert one
+    assert one.keys() == other.keys()
+    assert [name for name in one if not torch.equal(one[name], other[name])] == []

@@ -1,0 +1,207 @@
+"""The transformer beside PyTorch's own with the same weights, and its parts beside slow, obvious versions."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from translate.config.schema import ModelConfig
+from translate.model.attention import MultiHeadAttention
+from translate.model.build import ACTIVATIONS, NORMS, build_transformer
+from translate.model.positions import sinusoids
+from translate.model.transformer import Transformer
+
+PAD = 1
+VOCABULARY = 23
+
+
+def small_transformer(norm: str, activation: str) -> Transformer:
+    """Two encoder and three decoder layers in float64, every weight drawn: no bias is 0, no norm the identity."""
+    config = ModelConfig.model_validate(
+        {"d_model": 16, "ffn": 40, "encoder_layers": 2, "decoder_layers": 3, "heads": 4, "dropout": 0.0}
+        | {"norm": norm, "activation": activation, "tie": "none"}
+    )
+    model = build_transformer(config, source_size=VOCABULARY, target_size=VOCABULARY, pad=PAD).double()
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return model
+
+
+def torch_transformer(model: Transformer, norm: str, activation: str) -> nn.Transformer:
+    """PyTorch's transformer of the same size, with weights of its own."""
+    pre = norm == "pre"
+    sizes = {"d_model": 16, "nhead": 4, "dim_feedforward": 40, "dropout": 0.0, "activation": activation}
+    shape = {"batch_first": True, "norm_first": pre, "dtype": torch.float64}
+    encoder = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(**sizes, **shape),  # type: ignore[arg-type]
+        num_layers=2,
+        norm=nn.LayerNorm(16, dtype=torch.float64) if pre else None,
+        enable_nested_tensor=False,
+    )
+    decoder = nn.TransformerDecoder(
+        nn.TransformerDecoderLayer(**sizes, **shape),  # type: ignore[arg-type]
+        num_layers=3,
+        norm=nn.LayerNorm(16, dtype=torch.float64) if pre else None,
+    )
+    reference = nn.Transformer(
+        d_model=16, nhead=4, custom_encoder=encoder, custom_decoder=decoder, batch_first=True, dtype=torch.float64
+    )
+    with torch.no_grad():
+        for theirs, ours in paired(reference, model):
+            theirs.copy_(torch.cat(ours))
+    return reference
+
+
+Pairs = list[tuple[Tensor, list[Tensor]]]
+
+
+def paired(reference: nn.Transformer, model: Transformer) -> Pairs:
+    """Each parameter of PyTorch's transformer with those of ours that it stands for, packed one behind the other."""
+    pairs: Pairs = []
+
+    def same(theirs: nn.Module, ours: nn.Module) -> None:
+        pairs.extend((a, [b]) for a, b in zip(theirs.parameters(), ours.parameters(), strict=True))
+
+    def attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
+        projections = (ours.query, ours.key, ours.value)
+        assert theirs.in_proj_weight is not None
+        pairs.append((theirs.in_proj_weight, [projection.weight for projection in projections]))
+        pairs.append((theirs.in_proj_bias, [projection.bias for projection in projections]))
+        same(theirs.out_proj, ours.output)
+
+    def feed_forward(theirs: nn.Module, ours: nn.Module) -> None:
+        same(theirs.linear1, ours.expand)
+        same(theirs.linear2, ours.contract)
+
+    for theirs, ours in zip(reference.encoder.layers, model.encoder, strict=True):
+        attention(theirs.self_attn, ours.self_attention)
+        same(theirs.norm1, ours.self_residual)
+        feed_forward(theirs, ours.feed_forward)
+        same(theirs.norm2, ours.feed_residual)
+    for theirs, ours in zip(reference.decoder.layers, model.decoder, strict=True):
+        attention(theirs.self_attn, ours.self_attention)
+        same(theirs.norm1, ours.self_residual)
+        attention(theirs.multihead_attn, ours.cross_attention)
+        same(theirs.norm2, ours.cross_residual)
+        feed_forward(theirs, ours.feed_forward)
+        same(theirs.norm3, ours.feed_residual)
+    if reference.encoder.norm is not None:
+        same(reference.encoder.norm, model.encoder_norm)
+        same(reference.decoder.norm, model.decoder_norm)
+    return pairs
+
+
+def padded(lengths: list[int], seed: int) -> tuple[Tensor, Tensor]:
+    """Random ids of these lengths, and the mask of the real ones."""
+    mask_BT = torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]
+    ids_BT = torch.randint(4, VOCABULARY, mask_BT.shape, generator=torch.Generator().manual_seed(seed))
+    return ids_BT.masked_fill(~mask_BT, PAD), mask_BT
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_equals_torch_nn_transformer_forward_and_backward(norm: str, activation: str) -> None:
+    model = small_transformer(norm, activation)
+    reference = torch_transformer(model, norm, activation)
+    assert sum(p.numel() for p in reference.parameters()) == sum(
+        parameter.numel()
+        for name, parameter in model.named_parameters()
+        if not name.startswith(("source_embedding", "target_embedding", "projection"))
+    )
+    source_BS, source_mask_BS = padded([7, 1, 4], seed=1)
+    target_BT, target_mask_BT = padded([3, 6, 1], seed=2)
+
+    logits_NV = model(source_BS, source_mask_BS, target_BT, target_mask_BT)
+    outside = [
+        *model.source_embedding.parameters(),
+        *model.target_embedding.parameters(),
+        *model.projection.parameters(),
+    ]
+    out_BTD = reference(
+        model.source_embedding(source_BS),
+        model.target_embedding(target_BT),
+        tgt_mask=torch.ones(6, 6, dtype=torch.bool).triu(1),
+        src_key_padding_mask=~source_mask_BS,
+        tgt_key_padding_mask=~target_mask_BT,
+        memory_key_padding_mask=~source_mask_BS,
+    )
+    expected_NV = model.projection(out_BTD[target_mask_BT])
+    torch.testing.assert_close(logits_NV, expected_NV, rtol=1e-10, atol=1e-10)
+
+    weights_NV = torch.randn(logits_NV.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    inside = paired(reference, model)
+    ours = torch.autograd.grad((logits_NV * weights_NV).sum(), [*model.parameters()])
+    gradient = dict(zip([id(parameter) for parameter in model.parameters()], ours, strict=True))
+    theirs = torch.autograd.grad((expected_NV * weights_NV).sum(), [*(a for a, _ in inside), *outside])
+    for (_, parts), expected in zip([*inside, *((None, [p]) for p in outside)], theirs, strict=True):
+        found = torch.cat([gradient.pop(id(part)) for part in parts])
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    assert not gradient
+
+
+def slow_attention(attention: MultiHeadAttention, x_TD: Tensor, y_SD: Tensor, visible_TS: Tensor) -> Tensor:
+    """Attention of one sentence, head by head and query by query."""
+    width = attention.query.out_features // attention.heads
+    q_TD, k_SD, v_SD = attention.query(x_TD), attention.key(y_SD), attention.value(y_SD)
+    rows = []
+    for t in range(len(x_TD)):
+        gathered = []
+        for head in range(attention.heads):
+            part = slice(head * width, (head + 1) * width)
+            keys = [s for s in range(len(y_SD)) if visible_TS[t, s]]
+            weights = [math.exp(q_TD[t, part].dot(k_SD[s, part]).item() / math.sqrt(width)) for s in keys]
+            parts = [weight / sum(weights) * v_SD[s, part] for weight, s in zip(weights, keys, strict=True)]
+            gathered.append(sum(parts, torch.zeros(width, dtype=torch.float64)))
+        rows.append(attention.output(torch.cat(gathered)))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 6])
+@pytest.mark.parametrize("kind", ["everything", "padding", "any mask", "causal"])
+def test_attention_equals_a_loop_over_heads_and_queries(heads: int, kind: str) -> None:
+    generator = torch.Generator().manual_seed(heads)
+    attention = MultiHeadAttention(d_model=12, heads=heads, dropout=0.0).double()
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter, generator=generator)
+    x_BTD = torch.randn(3, 5, 12, generator=generator, dtype=torch.float64)
+    y_BSD = x_BTD if kind == "causal" else torch.randn(3, 4, 12, generator=generator, dtype=torch.float64)
+    visible_BTS = {
+        "everything": torch.ones(3, 5, 4, dtype=torch.bool),
+        "padding": (torch.arange(4) < torch.tensor([[1], [4], [0]]))[:, None, :].expand(3, 5, 4),
+        "any mask": torch.rand(3, 5, 4, generator=generator) < 0.5,
+        "causal": torch.ones(3, 5, 5, dtype=torch.bool).tril(),
+    }[kind]
+    mask = {"padding": visible_BTS[:, None, :1], "any mask": visible_BTS[:, None]}.get(kind)
+    found = attention(x_BTD, attention.keys_values(y_BSD), mask_B1TS=mask, causal=kind == "causal")
+    expected = torch.stack([slow_attention(attention, *row) for row in zip(x_BTD, y_BSD, visible_BTS, strict=True)])
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_attention_that_sees_nothing_gathers_zeros() -> None:
+    attention = MultiHeadAttention(d_model=8, heads=2, dropout=0.0)
+    x_BTD = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))
+    found = attention(x_BTD, attention.keys_values(x_BTD), mask_B1TS=torch.zeros(1, 1, 1, 3, dtype=torch.bool))
+    assert torch.equal(found, attention.output.bias.expand(1, 3, 8))
+
+
+def test_attention_drops_weights_in_training_only() -> None:
+    attention = MultiHeadAttention(d_model=8, heads=2, dropout=0.5)
+    x_BTD = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))
+    seen = attention.keys_values(x_BTD)
+    torch.manual_seed(0)
+    assert not torch.equal(attention(x_BTD, seen), attention(x_BTD, seen))
+    attention.eval()
+    assert torch.equal(attention(x_BTD, seen), attention(x_BTD, seen))
+
+
+def test_sinusoids_equal_the_formula() -> None:
+    table = sinusoids(600, 10)
+    assert table.dtype == torch.float32
+    for p in (0, 1, 2, 17, 599):
+        for i in range(5):
+            angle = p / 10_000 ** (2 * i / 10)
+            assert table[p, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-7)
+            assert table[p, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-7)
