@@ -15,12 +15,14 @@ BIN := .venv/bin
 demo: .venv/installed
 	$(BIN)/python scripts/train.py --config configs/demo.yaml --overwrite
 	$(BIN)/python scripts/evaluate.py --checkpoint checkpoints/demo/model.safetensors --split test
-	$(BIN)/python scripts/translate.py --checkpoint checkpoints/demo/model.safetensors "$$($(BIN)/python data/generate.py --showcase)"
+	$(BIN)/python scripts/translate.py --checkpoint checkpoints/demo/model.safetensors \
+		"Im Winter zieht ein kleines Mädchen einen roten Mantel an, weil es auf den Schulbus wartet."
 
 check: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy benchmarks/*.py data/generate.py
 
 test: check
 	$(BIN)/pytest

@@ -2,8 +2,9 @@
 
     python benchmarks/epoch.py --data FOLDER [--config configs/tutorial.yaml] [--pairs N] [--rounds R]
 
-The plain loop is what a tutorial writes: float32, batches in random order, each padded to its longest sentence. Both train
-on the same pairs with the same vocabularies and as many pairs a batch, in turn, in one process, on the same threads.
+The plain loop is what a tutorial writes: float32, batches in random order, each padded to its longest sentence. Both
+train on the same pairs with the same vocabularies and as many pairs a batch, in turn, in one process, on the same
+threads.
 """
 
 import argparse
@@ -163,7 +164,7 @@ def main() -> None:
     epoch_tokens = int((dataset.target.lengths + 1).sum())
 
     dtype = resolve_precision(config.training.precision, resolve_device("cpu", asked.threads))
-    contenders = {
+    contenders: dict[str, Iterator[float]] = {
         "plain nn.Transformer loop": plain_loop(job),
         f"this project, {name_of(dtype)}": this_project(job, dtype),
     }
@@ -172,13 +173,11 @@ def main() -> None:
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(1 + asked.rounds):
         for name, passes in contenders.items():
-            taken = next(passes)
+            elapsed = next(passes)
             if number:  # The first round warms up.
-                seconds[name].append(taken)
+                seconds[name].append(elapsed)
     plain = next(iter(seconds.values()))
-    print(
-        f"{len(pairs)} pairs, {tokens} target tokens, {asked.threads} threads, {os.cpu_count()} CPUs, {asked.rounds} rounds"
-    )
+    print(f"{len(pairs)} pairs, {tokens} target tokens; {asked.threads} threads of {os.cpu_count()} CPUs")
     print(f"{'':<28}{'tokens/s':>10}{'s an epoch':>12}{'times the plain loop':>22}")
     for name, taken in seconds.items():
         rate = tokens / statistics.median(taken)

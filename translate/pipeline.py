@@ -2,6 +2,7 @@
 
 import logging
 import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config
 from translate.config.schema import Config, FilePair
 from translate.data.batching import BatchPlan
-from translate.data.corpus import ParallelText, read_pair, read_split
+from translate.data.corpus import ParallelText, list_splits, read_pair, read_split
 from translate.data.dataset import CorpusCache, Dataset, select_pairs
 from translate.data.fetch import download_multi30k
 from translate.device import PRECISIONS, name_of, resolve_device, resolve_precision
@@ -20,6 +21,7 @@ from translate.model.transformer import Transformer
 from translate.model_file import SavedModel, new_transformer, weights_of
 from translate.paths import commit
 from translate.runs import RunFolder
+from translate.text.codec import Codec
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import InterruptGuard
 from translate.training.tracking import MetricsLog
@@ -58,6 +60,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
     cache = CorpusCache(config.data.cache)
     source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
     dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
+    encode_other_splits(config, cache, codecs)
     plan = plan_batches(config, dataset, text)
 
     states = StateStore(run.states, config.training.keep_last)
@@ -180,6 +183,18 @@ def read_text(config: Config, split: str | FilePair) -> ParallelText:
         text = read_split(data.root, split, data.source, data.target)
     log.info("%s: %d pairs, %s", text.name, len(text.source), text.variant)
     return text
+
+
+def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
+    """Put every split of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
+
+    A split that cannot be read is left for the day when it is asked for.
+    """
+    data = config.data
+    for split in list_splits(data.root, data.source, data.target):
+        if split not in (data.train, data.valid):
+            with suppress(DataError):
+                cache.dataset(codecs, read_split(data.root, split, data.source, data.target))
 
 
 def plan_batches(config: Config, dataset: Dataset, text: ParallelText) -> BatchPlan:

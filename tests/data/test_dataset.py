@@ -32,8 +32,21 @@ def parallel(source: list[str], target: list[str], name: str = "train") -> Paral
 TRAIN = parallel(GERMAN, ENGLISH)
 
 
-def cache_in(folder: Path, config: TextConfig | None = None) -> CorpusCache:
-    return CorpusCache(folder, config or TextConfig(), ("de", "en"), TRAIN)
+class Opened:
+    """A cache with the codecs of one training text."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: TextConfig | None = None,
+        languages: tuple[str, str] = ("de", "en"),
+        train: ParallelText = TRAIN,
+    ) -> None:
+        self.cache = CorpusCache(folder)
+        self.codecs = self.cache.codecs(config or TextConfig(), languages, train)
+
+    def dataset(self, text: ParallelText) -> Dataset:
+        return self.cache.dataset(self.codecs, text)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -143,10 +156,10 @@ def test_nothing_left_is_an_error() -> None:
 
 def test_what_was_encoded_comes_back_mapped(tmp_path: Path, cutting: list[str]) -> None:
     folder = tmp_path / "deep" / "cache"
-    first = cache_in(folder)
+    first = Opened(folder)
     made = first.dataset(TRAIN)
     assert cutting == ["de", "en"] * 2
-    again = cache_in(folder)
+    again = Opened(folder)
     read = again.dataset(TRAIN)
     assert cutting == ["de", "en"] * 2
     assert again.codecs == first.codecs
@@ -166,28 +179,28 @@ def test_what_was_encoded_comes_back_mapped(tmp_path: Path, cutting: list[str]) 
     ids=["joint", "lowercase"],
 )
 def test_other_settings_or_other_text_are_other_entries(tmp_path: Path, config: TextConfig) -> None:
-    plain = cache_in(tmp_path).codecs
-    assert cache_in(tmp_path, config).codecs != plain
-    assert CorpusCache(tmp_path, TextConfig(), ("de", "en"), parallel(ENGLISH, GERMAN)).codecs != plain
-    assert CorpusCache(tmp_path, TextConfig(), ("de", "it"), TRAIN).codecs[1].language == "it"
-    assert cache_in(tmp_path).codecs == plain
+    plain = Opened(tmp_path).codecs
+    assert Opened(tmp_path, config).codecs != plain
+    assert Opened(tmp_path, train=parallel(ENGLISH, GERMAN)).codecs != plain
+    assert Opened(tmp_path, languages=("de", "it")).codecs[1].language == "it"
+    assert Opened(tmp_path).codecs == plain
 
 
 def test_validation_text_is_encoded_with_the_codecs_of_training(tmp_path: Path) -> None:
-    cache = cache_in(tmp_path)
+    cache = Opened(tmp_path)
     valid = cache.dataset(parallel(["Der Wal bellt."], ["The whale sleeps."], "val"))
     assert valid.source[0].tolist() == cache.codecs[0].encode(["Der Wal bellt."])[0]
     assert valid.name == "val"
 
 
 def test_a_text_of_empty_lines_only(tmp_path: Path) -> None:
-    cache = cache_in(tmp_path)
+    cache = Opened(tmp_path)
     for _ in range(2):
         assert cache.dataset(parallel(["", " "], ["", ""], "val")).source.lengths.tolist() == [0, 0]
 
 
 def test_reading_needs_neither_spacy_nor_torchtext(tmp_path: Path) -> None:
-    cache_in(tmp_path).dataset(TRAIN)
+    Opened(tmp_path).dataset(TRAIN)
     program = f"""
 import sys
 for name in ("spacy", "torchtext", "torch"):
@@ -197,8 +210,9 @@ from translate.config.schema import TextConfig
 from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
 text = ParallelText("train", {GERMAN!r}, {ENGLISH!r}, {TRAIN.source_sha256!r}, {TRAIN.target_sha256!r}, "")
-cache = CorpusCache(Path({str(tmp_path)!r}), TextConfig(), ("de", "en"), text)
-for codec, side in zip(cache.codecs, (cache.dataset(text).source, cache.dataset(text).target)):
+cache = CorpusCache(Path({str(tmp_path)!r}))
+codecs = cache.codecs(TextConfig(), ("de", "en"), text)
+for codec, side in zip(codecs, (cache.find(codecs, text).source, cache.find(codecs, text).target)):
     print(ascii([codec.decode(ids.tolist()) for ids in side]))
 """
     root = Path(__file__).parents[2]
@@ -213,7 +227,7 @@ def test_without_spacy_a_missing_entry_is_one_clear_error(tmp_path: Path, monkey
     with pytest.raises(
         ConfigError, match=r"^cutting text into words needs spaCy, .* pip install spacy\. .*data\.cache"
     ):
-        cache_in(tmp_path)
+        Opened(tmp_path)
     assert contents(tmp_path) == {}
 
 
@@ -227,11 +241,11 @@ def test_another_version_of_spacy_encodes_anew(
     anew: bool,
 ) -> None:
     caplog.set_level(logging.INFO, "translate")
-    cache_in(tmp_path).dataset(TRAIN)
+    Opened(tmp_path).dataset(TRAIN)
     cutting.clear()
     monkeypatch.setattr(dataset_module, "_version", lambda package: installed)
     for _ in range(2):
-        cache_in(tmp_path).dataset(TRAIN)
+        Opened(tmp_path).dataset(TRAIN)
     assert cutting == (["de", "en"] * 2 if anew else [])
     assert len(caplog.messages) == (2 if anew else 0)
     assert all("spacy is 99.0 here" in message for message in caplog.messages)
@@ -270,12 +284,12 @@ def forged(path: Path) -> None:
 def test_a_damaged_entry_is_made_anew_and_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], files: str
 ) -> None:
-    cache_in(tmp_path).dataset(TRAIN)
+    Opened(tmp_path).dataset(TRAIN)
     sound = contents(tmp_path)
     path = min(tmp_path.glob(files))
     damage(path)
     for _ in range(2):
-        cache = cache_in(tmp_path)
+        cache = Opened(tmp_path)
         assert [cache.codecs[0].decode(ids.tolist()) for ids in cache.dataset(TRAIN).source] == GERMAN
     assert contents(tmp_path) == sound
     missing = damage is Path.unlink and path.suffix == ".json"
@@ -290,7 +304,7 @@ def test_an_interrupted_write_leaves_nothing(
     def fsync(descriptor: int) -> None:
         raise interruption
 
-    cache = cache_in(tmp_path)
+    cache = Opened(tmp_path)
     before = contents(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", fsync)
@@ -309,11 +323,11 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"^cannot write encoded text to .*file/cache \(Not a directory\); .*data\.cache=F"
     ):
-        cache_in(tmp_path / "file" / "cache")
+        Opened(tmp_path / "file" / "cache")
 
 
 def test_two_processes_may_fill_one_folder(tmp_path: Path) -> None:
-    one, other = cache_in(tmp_path), cache_in(tmp_path)
+    one, other = Opened(tmp_path), Opened(tmp_path)
     first = one.dataset(TRAIN)
     for path in tmp_path.glob("text-*.json"):
         path.unlink()  # As the other process saw the folder before the first one had finished.

@@ -1,6 +1,7 @@
 """The transformer beside PyTorch's own with the same weights, and its parts beside slow, obvious versions."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -19,30 +20,30 @@ VOCABULARY = 23
 def small_transformer(norm: str, activation: str) -> Transformer:
     """Two encoder and three decoder layers in float64, every weight drawn: no bias is 0, no norm the identity."""
     config = ModelConfig.model_validate(
-        {"d_model": 16, "ffn": 40, "encoder_layers": 2, "decoder_layers": 3, "heads": 4, "dropout": 0.0}
-        | {"norm": norm, "activation": activation, "tie": "none"}
+        {"d_model": 16, "ffn": 40, "encoder_layers": 2, "decoder_layers": 3, "heads": 4, "dropout": 0.0, "tie": "none"}
+        | {"norm": norm, "activation": activation}
     )
+    torch.manual_seed(5)
     model = build_transformer(config, source_size=VOCABULARY, target_size=VOCABULARY, pad=PAD).double()
-    generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.add_(torch.randn(parameter.shape, dtype=torch.float64), alpha=0.3)
     return model
 
 
 def torch_transformer(model: Transformer, norm: str, activation: str) -> nn.Transformer:
-    """PyTorch's transformer of the same size, with weights of its own."""
+    """PyTorch's transformer with the same weights, in tensors of its own."""
     pre = norm == "pre"
-    sizes = {"d_model": 16, "nhead": 4, "dim_feedforward": 40, "dropout": 0.0, "activation": activation}
-    shape = {"batch_first": True, "norm_first": pre, "dtype": torch.float64}
+    sizes: dict[str, Any] = {"d_model": 16, "nhead": 4, "dim_feedforward": 40, "dropout": 0.0}
+    variant: dict[str, Any] = {"activation": activation, "batch_first": True, "norm_first": pre, "dtype": torch.float64}
     encoder = nn.TransformerEncoder(
-        nn.TransformerEncoderLayer(**sizes, **shape),  # type: ignore[arg-type]
+        nn.TransformerEncoderLayer(**sizes, **variant),
         num_layers=2,
         norm=nn.LayerNorm(16, dtype=torch.float64) if pre else None,
         enable_nested_tensor=False,
     )
     decoder = nn.TransformerDecoder(
-        nn.TransformerDecoderLayer(**sizes, **shape),  # type: ignore[arg-type]
+        nn.TransformerDecoderLayer(**sizes, **variant),
         num_layers=3,
         norm=nn.LayerNorm(16, dtype=torch.float64) if pre else None,
     )
@@ -62,20 +63,22 @@ def paired(reference: nn.Transformer, model: Transformer) -> Pairs:
     """Each parameter of PyTorch's transformer with those of ours that it stands for, packed one behind the other."""
     pairs: Pairs = []
 
-    def same(theirs: nn.Module, ours: nn.Module) -> None:
+    # Any: PyTorch types what a module holds as a tensor or a module.
+    def same(theirs: Any, ours: Any) -> None:
         pairs.extend((a, [b]) for a, b in zip(theirs.parameters(), ours.parameters(), strict=True))
 
-    def attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
+    def attention(theirs: Any, ours: Any) -> None:
         projections = (ours.query, ours.key, ours.value)
-        assert theirs.in_proj_weight is not None
         pairs.append((theirs.in_proj_weight, [projection.weight for projection in projections]))
         pairs.append((theirs.in_proj_bias, [projection.bias for projection in projections]))
         same(theirs.out_proj, ours.output)
 
-    def feed_forward(theirs: nn.Module, ours: nn.Module) -> None:
+    def feed_forward(theirs: Any, ours: Any) -> None:
         same(theirs.linear1, ours.expand)
         same(theirs.linear2, ours.contract)
 
+    theirs: Any
+    ours: Any
     for theirs, ours in zip(reference.encoder.layers, model.encoder, strict=True):
         attention(theirs.self_attn, ours.self_attention)
         same(theirs.norm1, ours.self_residual)
@@ -115,7 +118,7 @@ def test_equals_torch_nn_transformer_forward_and_backward(norm: str, activation:
     target_BT, target_mask_BT = padded([3, 6, 1], seed=2)
 
     logits_NV = model(source_BS, source_mask_BS, target_BT, target_mask_BT)
-    outside = [
+    outside: list[Tensor] = [
         *model.source_embedding.parameters(),
         *model.target_embedding.parameters(),
         *model.projection.parameters(),
@@ -134,9 +137,10 @@ def test_equals_torch_nn_transformer_forward_and_backward(norm: str, activation:
     weights_NV = torch.randn(logits_NV.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     inside = paired(reference, model)
     ours = torch.autograd.grad((logits_NV * weights_NV).sum(), [*model.parameters()])
-    gradient = dict(zip([id(parameter) for parameter in model.parameters()], ours, strict=True))
-    theirs = torch.autograd.grad((expected_NV * weights_NV).sum(), [*(a for a, _ in inside), *outside])
-    for (_, parts), expected in zip([*inside, *((None, [p]) for p in outside)], theirs, strict=True):
+    gradient = dict(zip(map(id, model.parameters()), ours, strict=True))
+    theirs = torch.autograd.grad((expected_NV * weights_NV).sum(), [parameter for parameter, _ in inside] + outside)
+    stand_for = [parts for _, parts in inside] + [[parameter] for parameter in outside]
+    for parts, expected in zip(stand_for, theirs, strict=True):
         found = torch.cat([gradient.pop(id(part)) for part in parts])
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
     assert not gradient
