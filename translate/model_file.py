@@ -76,7 +76,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy `weights` into the model's own tensors, so that ties stay tied. CheckpointError if they do not fit."""
     own = dict(model.named_parameters())
     wrong = sorted(own.keys() ^ weights.keys())
-    wrong += [name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape]
+    wrong += [name for name in own if name in weights and own[name].shape != weights[name].shape]
     if wrong:
         raise CheckpointError(f"the weights do not fit the model's settings: {', '.join(wrong[:5])}")
     with torch.no_grad():

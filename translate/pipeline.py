@@ -2,7 +2,7 @@
 
 import logging
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,12 @@ import torch
 
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config
 from translate.config.schema import Config, FilePair
-from translate.data.batching import BatchPlan
+from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import ParallelText, list_splits, read_pair, read_split
 from translate.data.dataset import CorpusCache, Dataset, select_pairs
 from translate.data.fetch import download_multi30k
 from translate.device import PRECISIONS, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
-from translate.files import write_whole
 from translate.model.transformer import Transformer
 from translate.model_file import SavedModel, new_transformer, weights_of
 from translate.paths import commit
@@ -30,15 +29,21 @@ from translate.validation import Validator
 
 log = logging.getLogger("translate")
 
-# What may differ when a run is resumed: where things lie and how they are shown, but nothing that is computed.
+# What may differ when a run is resumed: where things lie and how they are shown, but nothing that is computed. Text is
+# compared by its content; validation searches greedily.
 FREE_TO_CHANGE = (
     "output",
     "device",
     "threads",
     "data.root",
+    "data.train",
+    "data.valid",
     "data.download",
     "data.cache",
-    "decoding",
+    "decoding.search",
+    "decoding.beam_size",
+    "decoding.length_penalty",
+    "decoding.batch_tokens",
     "training.checkpoint_every",
     "training.keep_last",
     "training.samples",
@@ -72,16 +77,20 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
     if resume:
         before = states.load_newest()[1]["identity"]
         refuse_changes(before, identity)
+        if run.finished.is_file():
+            log.info("%s is finished: there is nothing to resume", run.path)
+            return run
         dtype = PRECISIONS[before["dtype"]]  # What a measurement chose once stays chosen.
     else:
-        write_whole(run.config, dump_config(config).encode())
         dtype = resolve_precision(config.training.precision, device)
-
     identity["dtype"] = name_of(dtype)
 
     torch.manual_seed(config.seed)
     model = new_transformer(config, source, target).to(device)
-    check_lengths(model, valid_set)
+    check_lengths(model, dataset, plan.pairs, "or leave it out with data.filter.max_tokens")
+    check_lengths(model, valid_set, np.arange(len(valid_set)), "validation text is never left out")
+    if not resume:
+        run.begin(dump_config(config))
     about = {
         "train": text.variant,
         "valid": valid_text.variant,
@@ -126,10 +135,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         torch.get_num_threads(),
         name_of(dtype),
     )
-    metrics = MetricsLog(run.metrics, keep_bytes=trainer.progress.log_bytes)
-    with InterruptGuard() as guard:
+    with closing(MetricsLog(run.metrics, keep_bytes=trainer.progress.log_bytes)) as metrics, InterruptGuard() as guard:
         progress = trainer.train(metrics, guard)
-    metrics.close()
     summary = {
         **about,
         "updates": progress.step,
@@ -143,18 +150,11 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
 
 
 def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
-    """The run's folder: made, refused where it already holds a run, or emptied of it."""
+    """The run's folder: made, or refused where it already holds a run that nobody wants to resume or overwrite."""
     assert config.output is not None, "load_config fills it in"
     run = RunFolder(config.output)
-    try:
-        run.states.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(
-            f"cannot write to {run.path} ({error.strerror}); choose another folder: output=…"
-        ) from error
-    if run.is_started() and overwrite:
-        run.clear()
-    if run.is_started() and not resume:
+    run.make()
+    if run.is_started() and not (resume or overwrite):
         raise CheckpointError(
             f"{run.path} already holds a run; --resume goes on with it, --overwrite replaces it, "
             "output=… leaves it alone"
@@ -209,13 +209,13 @@ def plan_batches(config: Config, dataset: Dataset, text: ParallelText) -> BatchP
     return plan
 
 
-def check_lengths(model: Transformer, dataset: Dataset) -> None:
-    """DataError if a sentence that must not be left out is too long for the model's positions."""
-    widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)
+def check_lengths(model: Transformer, dataset: Dataset, pairs: Indices, remedy: str) -> None:
+    """DataError if one of these pairs is too long for the model's positions."""
+    widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[pairs]
     if model.longest is not None and widths.max() > model.longest:
         raise DataError(
-            f"{dataset.name} line {widths.argmax() + 1} has {widths.max()} tokens with the end of the sentence, "
-            f"but learned positions go up to model.max_positions: {model.longest}; raise it"
+            f"{dataset.name} line {pairs[widths.argmax()] + 1} has {widths.max()} tokens with the end of the sentence, "
+            f"but learned positions go up to model.max_positions: {model.longest}; raise it ({remedy})"
         )
 
 

@@ -5,6 +5,8 @@ and finished.json once the run is over.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,14 +46,31 @@ class RunFolder:
         """Whether a run has left a model or a state to resume from here."""
         return self.model.exists() or any(self.states.glob("*.safetensors"))
 
-    def clear(self) -> None:
-        """Remove the files of an earlier run, and nothing else."""
-        for file in (self.finished, self.model, self.config, self.metrics, *self.states.glob("*.safetensors")):
-            file.unlink(missing_ok=True)
+    def make(self) -> None:
+        """Make the folders."""
+        with self._writing():
+            self.states.mkdir(parents=True, exist_ok=True)
+
+    def begin(self, config: str) -> None:
+        """Remove the files of an earlier run, and nothing else; write the config of this one."""
+        with self._writing():
+            for file in (self.finished, self.model, self.config, self.metrics, *self.states.glob("*.safetensors")):
+                file.unlink(missing_ok=True)
+            write_whole(self.config, config.encode())
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as over."""
-        write_whole(self.finished, json.dumps(summary, indent=2, ensure_ascii=False).encode())
+        with self._writing():
+            write_whole(self.finished, json.dumps(summary, indent=2, ensure_ascii=False).encode())
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot write to {self.path} ({error.strerror}); choose another folder: output=…"
+            ) from error
 
 
 def newest_model() -> Path:

@@ -29,14 +29,19 @@ class ScoredText:
     details: dict[str, Any]
 
     def write(self, path: Path) -> None:
-        """Write the report as JSON and, beside it, the translations line by line (`.txt`). DataError if it cannot."""
+        """Write the report as JSON and, beside it, the translations line by line. DataError if it cannot."""
         lines = "".join(f"{translation.text}\n" for translation in self.translations)
         report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
         try:
-            write_whole(path.with_suffix(".txt"), lines.encode())
+            write_whole(beside(path), lines.encode())
             write_whole(path, f"{report}\n".encode())
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror}; name another file with --json") from error
+
+
+def beside(report: Path) -> Path:
+    """The file of the translations that a report is about."""
+    return report.with_suffix(".txt")
 
 
 def score(translator: Translator, text: ParallelText, settings: DecodingConfig, *, tokenized: bool) -> ScoredText:

@@ -72,7 +72,10 @@ def _read_header(path: Path) -> tuple[dict[str, Any], str, str]:
         raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}") from error
     if VALUES not in metadata or DIGEST not in metadata:
         raise CheckpointError(f"{path} is a safetensors file, but not one of this project's")
-    values: dict[str, Any] = json.loads(metadata[VALUES])
+    try:
+        values: dict[str, Any] = json.loads(metadata[VALUES])
+    except json.JSONDecodeError as error:
+        raise CheckpointError(f"{path} is damaged: its values cannot be read ({error})") from error
     return values, metadata[DIGEST], metadata[VALUES]
 
 

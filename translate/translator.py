@@ -8,7 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from translate.config.loading import config_from_dict, config_to_dict
+from translate.config.loading import config_to_dict
+from translate.config.problems import check
 from translate.config.schema import DecodingConfig
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.search import search
@@ -85,9 +86,10 @@ class Translator:
     ) -> list[list[Translation]]:
         """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
         settings = settings or self.config.decoding
-        if n > (1 if settings.search == "greedy" else settings.beam_size):
-            width = "greedy search finds one" if settings.search == "greedy" else f"the beam holds {settings.beam_size}"
-            raise ConfigError(f"{n} translations of each sentence are asked for, but {width}; use a beam size of {n}")
+        if settings.search == "greedy" and n > 1:
+            raise ConfigError(f"greedy search finds one translation of each sentence, not {n}; use beam search")
+        if settings.search == "beam" and n > settings.beam_size:
+            raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
         self._warn_of_long(sources, first_line)
         found = search(self.model, sources, settings, n_best=n)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
@@ -96,11 +98,16 @@ class Translator:
         """The model's own section `decoding`, with the settings in `asked` that are not None in their place.
 
         Raises:
-            ConfigError: a setting is unknown or out of range.
+            ConfigError: a setting is unknown, out of range, or means nothing to the search.
         """
         given = {name: value for name, value in asked.items() if value is not None}
-        config = config_to_dict(self.config)
-        return config_from_dict({**config, "decoding": {**config["decoding"], **given}}).decoding
+        values = config_to_dict(self.config)
+        config, problems = check({**values, "decoding": {**values["decoding"], **given}}, lambda _: "asked for")
+        if config is None:
+            raise ConfigError("\n".join(problems))
+        if config.decoding.search == "greedy" and (idle := sorted(given.keys() & {"beam_size", "length_penalty"})):
+            raise ConfigError(f"greedy search knows no {' nor '.join(idle)}; leave it out, or search with a beam")
+        return config.decoding
 
     def unknown_words(self, line: str) -> list[str]:
         """The words of a line that the model has never seen and cannot tell apart."""

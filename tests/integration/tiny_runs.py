@@ -2,10 +2,12 @@
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -58,6 +60,21 @@ class TinyProject:
         path = self.folder / "tiny.yaml"
         path.write_text(SETTINGS.format(corpus=self.corpus, folder=self.folder), encoding="utf-8")
         return load_config(path, overrides)
+
+
+def at_call(patch: pytest.MonkeyPatch, owner: Any, name: str, number: int, act: Callable[[], None]) -> None:
+    """Let `act` happen just before the call of `owner.name` with this number, counted from 1."""
+    original = getattr(owner, name)
+    calls = 0
+
+    def wrapped(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            act()
+        return original(*arguments, **keywords)
+
+    patch.setattr(owner, name, wrapped)
 
 
 def rows(run: RunFolder) -> list[dict[str, Any]]:

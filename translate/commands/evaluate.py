@@ -51,6 +51,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     checkpoint = asked.checkpoint or newest_model()
     if not asked.checkpoint:
         log.info("model: %s", checkpoint)
+    report = report_path(asked, checkpoint)
     translator = Translator.load(checkpoint, asked.device)
     data = translator.config.data
     if asked.split is None:
@@ -63,10 +64,26 @@ def evaluate(asked: argparse.Namespace) -> None:
     print(scored.report.format())
     if scored.details["truncated"]:
         log.warning("%d translations were cut off at the length limit", scored.details["truncated"])
-    path = asked.json or checkpoint.with_name(f"{asked.split or asked.source.name}.json")
-    scored.write(path)
+    scored.write(report)
     rate = scored.details["sentences_per_second"]
-    log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, path)
+    log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)
+
+
+def report_path(asked: argparse.Namespace, checkpoint: Path) -> Path:
+    """Where the report goes. ConfigError where it, or the translations beside it, would replace what is read."""
+    from translate.scoring import beside
+
+    path: Path = asked.json or checkpoint.with_name(f"{asked.split or asked.source.name}.json")
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path} is no file that a report can be written to; name one: --json FILE")
+    read = {file.resolve() for file in (checkpoint, asked.source, asked.reference) if file is not None}
+    written = {path.resolve(), beside(path).resolve()}
+    if len(written) == 1 or read & written:
+        raise ConfigError(
+            f"the report {path} and its translations {beside(path).name} would replace each other or a file that is "
+            "read; name another file: --json FILE"
+        )
+    return path
 
 
 def describe(settings: "DecodingConfig") -> str:

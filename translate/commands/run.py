@@ -3,6 +3,7 @@
 0 is success, 2 a mistake of the user's (one message, no traceback), 130 Ctrl-C, 143 SIGTERM.
 """
 
+import errno
 import io
 import logging
 import os
@@ -21,17 +22,28 @@ def run(work: Callable[[], None]) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         work()
+        sys.stdout.flush()
     except TranslateError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # The reader of our output has left, as `head` does. Python would complain once more while shutting down.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # The reader of our output has left, as `head` does.
+        drop_output()
         return 141
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        drop_output()
+        print("error: the disk is full", file=sys.stderr)
+        return 2
     return 0
+
+
+def drop_output() -> None:
+    """Let standard output lead nowhere: while shutting down Python would complain of what it could not write."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def use_utf8() -> None:

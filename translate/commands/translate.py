@@ -3,6 +3,7 @@
 import argparse
 import io
 import logging
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -88,7 +89,7 @@ def source_lines(asked: argparse.Namespace) -> Iterable[str]:
     if asked.sentences and asked.input:
         raise DataError("sentences and --input are both given; use one of them")
     if asked.sentences:
-        return [line for sentence in asked.sentences for line in sentence.split("\n")]
+        return argument_lines(asked.sentences)
     if asked.input:
         from translate.data.corpus import read_lines
 
@@ -96,15 +97,26 @@ def source_lines(asked: argparse.Namespace) -> Iterable[str]:
     return standard_input()
 
 
+def argument_lines(sentences: Sequence[str]) -> list[str]:
+    """The lines of the arguments. DataError names a sentence that is not UTF-8."""
+    # Python has decoded the arguments as the locale says, and in the C locale that is ASCII.
+    texts = [decode(os.fsencode(text), f"sentence {number}") for number, text in enumerate(sentences, start=1)]
+    return [line for text in texts for line in text.split("\n")]
+
+
 def standard_input() -> Iterator[str]:
     """The lines of standard input, as they arrive. DataError names a line that is not UTF-8."""
     for number, content in enumerate(sys.stdin.buffer, start=1):
-        try:
-            yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"standard input, line {number}, byte {error.start + 1}: {error.reason}; give UTF-8 text"
-            ) from None
+        line = decode(content.removesuffix(b"\n").removesuffix(b"\r"), f"standard input, line {number}")
+        yield line.removeprefix("\ufeff") if number == 1 else line
+
+
+def decode(content: bytes, place: str) -> str:
+    """UTF-8 to text. DataError names the place of what is none."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{place}, byte {error.start + 1}: {error.reason}; give UTF-8 text") from None
 
 
 def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -121,7 +133,9 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     try:
-        with written_whole(path) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
+        # What is there and no file, such as /dev/null or a pipe, must not be replaced by one; a folder says so at once.
+        with path.open("wb") if path.exists() and not path.is_file() else written_whole(path.resolve()) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
             yield text
             text.detach()
     except OSError as error:

@@ -27,8 +27,11 @@ class StateStore:
 
     def save(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Write the state after `step` updates, then remove all but the last few. CheckpointError if it cannot."""
-        write_tensors(self.folder / f"step-{step:08d}.safetensors", tensors, {"format": FORMAT, **values})
-        for old in self.paths()[self.keep_last :]:
+        path = self.folder / f"step-{step:08d}.safetensors"
+        write_tensors(path, tensors, {"format": FORMAT, **values})
+        states = self.paths()
+        newest = states.index(path)  # Those before it in the list are damaged ones that a resume has passed over.
+        for old in states[:newest] + states[newest + self.keep_last :]:
             old.unlink()
 
     def load_newest(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -45,7 +48,7 @@ class StateStore:
                 return tensors, values
             except CheckpointError as error:
                 log.warning("%s; going back to the state before it", error)
-        raise CheckpointError(f"no training state to resume in {self.folder}; start anew without --resume")
+        raise CheckpointError(f"no training state to resume in {self.folder}; start anew with --overwrite")
 
     def paths(self) -> list[Path]:
         """The files, newest first."""

@@ -5,6 +5,7 @@ from torch import nn, optim
 
 from translate.config.schema import AdamConfig, AdamWConfig, MuonConfig
 from translate.errors import ConfigError
+from translate.model.positions import LearnedPositions
 
 OptimizerConfig = AdamConfig | AdamWConfig | MuonConfig
 
@@ -43,7 +44,12 @@ def build_optimizers(config: OptimizerConfig, model: nn.Module) -> list[optim.Op
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """The matrices between layers, and the rest: embeddings (an output projection tied to one, too), norms, biases."""
-    embeddings = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
+    embeddings = [
+        parameter
+        for module in model.modules()
+        if isinstance(module, nn.Embedding | LearnedPositions)
+        for parameter in module.parameters()
+    ]
 
     def is_matrix(parameter: nn.Parameter) -> bool:
         return parameter.ndim == 2 and not any(parameter is embedding for embedding in embeddings)

@@ -1,6 +1,7 @@
 """What a run tells: one JSON line for each event in a file, and a progress bar for the person who waits."""
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,25 @@ class MetricsLog:
 
     def __init__(self, path: Path, keep_bytes: int = 0) -> None:
         """Open for writing, and drop what an interrupted run wrote after the state that is resumed."""
+        self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab")
+            self._file = path.open("ab", buffering=0)
             self._file.truncate(min(keep_bytes, path.stat().st_size))
         except OSError as error:
             raise CheckpointError(f"cannot write {path}: {error.strerror}; choose another folder: output=…") from error
 
     def write(self, kind: str, values: dict[str, Any], timing: dict[str, float]) -> None:
-        """Append one row, and hand it to the operating system at once."""
+        """Append one row, and hand it to the operating system at once. CheckpointError where that is not possible."""
         rounded = {name: round(value, 3) for name, value in timing.items()}
-        row = json.dumps({"kind": kind, **values, "timing": rounded}, ensure_ascii=False)
-        self._file.write(row.encode() + b"\n")
-        self._file.flush()
+        figures = {name: None if is_not_finite(value) else value for name, value in values.items()}
+        row = json.dumps({"kind": kind, **figures, "timing": rounded}, ensure_ascii=False)
+        try:
+            self._file.write(row.encode() + b"\n")
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot write {self._path}: {error.strerror}; free some space, and go on with --resume"
+            ) from error
 
     @property
     def size(self) -> int:
@@ -36,6 +43,11 @@ class MetricsLog:
 
     def close(self) -> None:
         self._file.close()
+
+
+def is_not_finite(value: Any) -> bool:
+    """Whether this is infinity or NaN, which JSON does not have."""
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 class Bar:

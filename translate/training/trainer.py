@@ -151,6 +151,7 @@ class Trainer:
         self.guard.check()
         if self._validation_is_due():  # A resumed run may have stopped just before, or in the middle of it.
             self._validate()
+            self._save()
         for update in self._updates_ahead():
             self._update(update)
             if self.progress.step % self.config.log_every == 0:
@@ -187,6 +188,7 @@ class Trainer:
             for optimizer in self.optimizers:
                 optimizer.step()
             progress.non_finite = 0
+            progress.recent.add(sums.loss, sums.nll, sums.tokens)
         else:
             self._skip_update(norm)
         self.model.zero_grad()
@@ -194,7 +196,6 @@ class Trainer:
         progress.step += 1
         progress.position += 1
         progress.target_tokens += sums.tokens
-        progress.recent.add(sums.loss, sums.nll, sums.tokens)
         seconds = time.perf_counter() - started
         progress.seconds += seconds
         self.recent_seconds += seconds

@@ -1,0 +1,244 @@
+"""Search over a small transformer: equal to slow searches that keep nothing, whatever the batch."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from translate.config.schema import DecodingConfig, ModelConfig
+from translate.decoding.hypothesis import Hypothesis
+from translate.decoding.search import search
+from translate.model.build import build_transformer
+from translate.model.transformer import Transformer
+from translate.text.vocabulary import BOS, EOS, PAD, UNK
+
+VOCABULARY = 17
+FORBIDDEN = [UNK, PAD, BOS]
+
+
+def random_model(seed: int = 0, **settings: Any) -> Transformer:
+    """A transformer with matrices so large that it says something else for each source."""
+    sizes = {"d_model": 32, "ffn": 32, "encoder_layers": 1, "decoder_layers": 2, "heads": 2, "tie": "none"}
+    torch.manual_seed(seed)
+    model = build_transformer(
+        ModelConfig.model_validate(sizes | settings), source_size=VOCABULARY, target_size=VOCABULARY, pad=PAD
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.add_(torch.randn(parameter.shape), alpha=0.6)
+    return model.eval()
+
+
+def random_sources(count: int, longest: int = 12) -> list[list[int]]:
+    """Sources of 0 to `longest` tokens, in no order."""
+    rng = np.random.default_rng(1)
+    return [rng.integers(4, VOCABULARY, length).tolist() for length in rng.integers(0, longest + 1, count)]
+
+
+def config(**settings: Any) -> DecodingConfig:
+    return DecodingConfig.model_validate({"max_ratio": 1.0, "max_extra": 2} | settings)
+
+
+def limit_of(source: list[int], settings: DecodingConfig) -> int:
+    """Most tokens of a translation, eos counted."""
+    return int(np.ceil(settings.max_ratio * len(source))) + settings.max_extra + 1
+
+
+@torch.inference_mode()
+def next_log_probs(model: Transformer, source: list[int], prefix: tuple[int, ...]) -> Tensor:
+    """Log-probabilities of what may follow a prefix, from the whole of it."""
+    source_1S, target_1T = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *prefix]])
+    logits_TV = model(source_1S, torch.ones_like(source_1S).bool(), target_1T, torch.ones_like(target_1T).bool())
+    log_probs_V: Tensor = logits_TV[-1].log_softmax(0)
+    log_probs_V[FORBIDDEN] = -torch.inf
+    return log_probs_V
+
+
+def hypothesis(tokens: tuple[int, ...], log_probability: float, alpha: float) -> Hypothesis:
+    """From tokens that include eos where they end with it."""
+    finished = tokens[-1] == EOS
+    score = log_probability / len(tokens) ** alpha
+    return Hypothesis(tokens[:-1] if finished else tokens, log_probability, score, finished)
+
+
+def slow_greedy(model: Transformer, source: list[int], limit: int) -> Hypothesis:
+    tokens: tuple[int, ...] = ()
+    log_probability = 0.0
+    while len(tokens) < limit and tokens[-1:] != (EOS,):
+        best, token = next_log_probs(model, source, tokens).max(0)
+        tokens, log_probability = (*tokens, int(token)), log_probability + best.item()
+    return hypothesis(tokens, log_probability, 0.0)
+
+
+def slow_beam(model: Transformer, source: list[int], limit: int, size: int, alpha: float) -> list[Hypothesis]:
+    """Beam search that never stops early; the greedy translation keeps its place, as do those that have ended."""
+    greedy = slow_greedy(model, source, limit)
+    greedy_tokens = (*greedy.tokens, EOS) if greedy.finished else greedy.tokens
+    ended: list[tuple[float, tuple[int, ...]]] = []
+    live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    for length in range(1, limit + 1):
+        candidates = [
+            (total + log_prob, (*prefix, token))
+            for total, prefix in live
+            for token, log_prob in enumerate(next_log_probs(model, source, prefix).tolist())
+            if log_prob > -np.inf
+        ]
+        candidates.sort(key=lambda candidate: (candidate[1] != greedy_tokens[:length], -candidate[0]))
+        chosen = candidates[: size - len(ended)]
+        ended += [candidate for candidate in chosen if candidate[1][-1] == EOS]
+        live = [candidate for candidate in chosen if candidate[1][-1] != EOS]
+    hypotheses = [hypothesis(tokens, total, alpha) for total, tokens in ended + live]
+    return sorted(hypotheses, key=lambda h: (not h.finished, -h.score))
+
+
+def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [(h.tokens, h.finished) for h in found] == [(h.tokens, h.finished) for h in expected]
+    assert [h.log_probability for h in found] == pytest.approx([h.log_probability for h in expected], rel=1e-4)
+    assert [h.score for h in found] == pytest.approx([h.score for h in expected], rel=1e-4)
+
+
+# --- equal to slow searches ------------------------------------------------------------------------------------------
+
+POSITIONS = pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+
+
+@POSITIONS
+def test_greedy_equals_greedy_without_a_cache(positions: str) -> None:
+    model, sources, settings = random_model(positions=positions), random_sources(20), config(search="greedy")
+    kinds = set()
+    for source, (found,) in zip(sources, search(model, sources, settings), strict=True):
+        if source:
+            assert_same([found], [slow_greedy(model, source, limit_of(source, settings))])
+        kinds.add(found.finished)
+    assert kinds == {True, False}
+
+
+@POSITIONS
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_beam_equals_a_beam_without_a_cache(positions: str, alpha: float) -> None:
+    model, sources = random_model(positions=positions), random_sources(8, longest=5)
+    settings = config(beam_size=4, length_penalty=alpha)
+    for source, found in zip(sources, search(model, sources, settings, n_best=4), strict=True):
+        if source:
+            assert_same(found, slow_beam(model, source, limit_of(source, settings), 4, alpha))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])
+def test_a_beam_of_one_is_greedy_search(alpha: float) -> None:
+    model, sources = random_model(seed=2), random_sources(40)
+    beam = search(model, sources, config(beam_size=1, length_penalty=alpha))
+    assert [h.tokens for (h,) in beam] == [h.tokens for (h,) in search(model, sources, config(search="greedy"))]
+
+
+# --- batches and order -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{"search": "greedy"}, {"beam_size": 4}], ids=["greedy", "beam"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
+    model, sources = random_model(seed), random_sources(128)
+    n_best = settings.get("beam_size", 1)
+    alone = [search(model, [source], config(**settings), n_best=n_best)[0] for source in sources]
+    assert len({hypotheses[0].tokens for hypotheses in alone}) > 64
+    assert {hypotheses[0].finished for hypotheses in alone} == {True, False}
+    for batch_tokens in (100, 10_000):
+        together = search(model, sources, config(batch_tokens=batch_tokens, **settings), n_best=n_best)
+        for some, others in zip(together, alone, strict=True):
+            assert_same(some, others)
+
+
+@pytest.mark.parametrize("n_best", [1, 2, 5])
+def test_n_best_come_best_first(n_best: int) -> None:
+    model, sources = random_model(seed=3), random_sources(30)
+    everything = search(model, sources, config(beam_size=5), n_best=5)
+    found = search(model, sources, config(beam_size=5), n_best=n_best)
+    for source, hypotheses, more in zip(sources, found, everything, strict=True):
+        assert len(hypotheses) == (n_best if source else 1)
+        ranks = [(not h.finished, -h.score) for h in hypotheses]
+        assert ranks == sorted(ranks)
+        assert hypotheses[0].tokens == more[0].tokens
+        assert len({h.tokens for h in hypotheses}) == len(hypotheses)
+
+
+def test_check_comes_before_each_batch_and_may_end_the_search() -> None:
+    calls: list[int] = []
+
+    def stop_at_the_third() -> None:
+        calls.append(len(calls))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    sources = [[4, 5, 6]] * 4
+    search(random_model(), sources, config(batch_tokens=8), check=lambda: calls.append(0))
+    assert calls == [0, 0]  # 3 tokens and eos: two sentences fit
+    calls.clear()
+    with pytest.raises(KeyboardInterrupt):
+        search(random_model(), sources, config(batch_tokens=1), check=stop_at_the_third)
+
+
+# --- what comes out --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("search_by", ["greedy", "beam"])
+def test_no_source_no_tokens(search_by: str) -> None:
+    empty = Hypothesis((), 0.0, 0.0, finished=True)
+    found = search(random_model(), [[], [4, 5], np.array([], dtype=np.uint16)], config(search=search_by))
+    assert (found[0], found[2]) == ([empty], [empty])
+    assert len(found[1]) == 1
+    assert search(random_model(), [], config(search=search_by)) == []
+    assert search(random_model(), [[], []], config(search=search_by)) == [[empty], [empty]]
+
+
+@pytest.mark.parametrize("settings", [{"search": "greedy"}, {"beam_size": 6}], ids=["greedy", "beam"])
+def test_specials_never_come_out(settings: dict[str, Any]) -> None:
+    model, sources = random_model(seed=4), random_sources(40)
+    with torch.no_grad():
+        model.projection.bias[FORBIDDEN] += 100  # What the model would rather say than anything else.
+    found = search(model, sources, config(**settings), n_best=settings.get("beam_size", 1))
+    tokens = {token for hypotheses in found for h in hypotheses for token in h.tokens}
+    assert len(tokens) > 4
+    assert not tokens & {UNK, PAD, BOS, EOS}
+
+
+@pytest.mark.parametrize("search_by", ["greedy", "beam"])
+@pytest.mark.parametrize(
+    ("max_ratio", "max_extra", "words"),
+    [(1.0, 0, [1, 3, 10]), (0.01, 0, [1, 1, 1]), (1.5, 2, [4, 7, 17]), (2.0, 10, [12, 16, 30])],
+)
+def test_limits(search_by: str, max_ratio: float, max_extra: int, words: list[int]) -> None:
+    model = random_model(seed=5)
+    with torch.no_grad():
+        model.projection.bias[EOS] -= 1000  # A model that never ends by itself.
+    settings = config(search=search_by, beam_size=2, max_ratio=max_ratio, max_extra=max_extra)
+    found = search(model, [[4], [4, 5, 6], list(range(4, 14))], settings)
+    assert [(len(h.tokens), h.finished) for (h,) in found] == [(length + 1, False) for length in words]
+
+
+@pytest.mark.parametrize("search_by", ["greedy", "beam"])
+def test_learned_positions_cut_what_does_not_fit(search_by: str) -> None:
+    model = random_model(positions="learned", max_positions=8)
+    settings = config(search=search_by, max_ratio=3.0, max_extra=50, beam_size=3)
+    source = random_sources(1)[0] + [4] * 40
+    with torch.no_grad():
+        model.projection.bias[EOS] -= 1000
+    ((found,),) = search(model, [source], settings)
+    assert len(found.tokens) == 8
+    assert_same([found], search(model, [source[:7]], settings)[0])
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.int64])
+def test_sources_of_any_integer_type(dtype: type[np.integer[Any]]) -> None:
+    model, sources = random_model(), random_sources(10)
+    assert search(model, [np.array(s, dtype=dtype) for s in sources], config()) == search(model, sources, config())
+
+
+@pytest.mark.parametrize("search_by", ["greedy", "beam"])
+def test_search_leaves_the_model_fit_for_training(search_by: str) -> None:
+    model = random_model(max_positions=4)
+    search(model, random_sources(5), config(search=search_by))
+    ids, mask = torch.tensor([[4] * 30]), torch.ones(1, 30, dtype=torch.bool)
+    model(ids, mask, ids, mask).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())

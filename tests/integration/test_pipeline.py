@@ -1,0 +1,239 @@
+"""What a run reads, refuses and leaves behind."""
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, write_split
+
+from translate import pipeline, runs
+from translate.config.loading import load_config
+from translate.data.batching import BatchPlan
+from translate.errors import CheckpointError, DataError
+from translate.model_file import SavedModel, read_about
+from translate.pipeline import train
+from translate.runs import RunFolder, newest_model
+from translate.storage import read_tensors
+from translate.validation import Validator
+
+# --- what a run leaves behind ----------------------------------------------------------------------------------------
+
+
+def test_a_run_leaves_its_model_its_settings_its_log_and_its_states(tiny: TinyProject) -> None:
+    config = tiny.config()
+    run = train(config)
+    assert run.path == tiny.folder / "run"
+    assert sorted(path.relative_to(run.path).as_posix() for path in run.path.rglob("*")) == [
+        "config.yaml",
+        "finished.json",
+        "metrics.jsonl",
+        "model.safetensors",
+        "states",
+        "states/step-00000014.safetensors",
+        "states/step-00000021.safetensors",
+    ]
+    assert load_config(run.config) == config
+    assert SavedModel.load(run.model).config == config
+
+
+def test_the_log_has_every_update_once_and_every_validation(tiny: TinyProject) -> None:
+    run = train(tiny.config())
+    log = rows(run)
+    assert [row["step"] for row in log if row["kind"] == "train"] == [4, 7, 8, 12, 14, 16, 20, 21]
+    assert [(row["step"], row["epoch"]) for row in log if row["kind"] == "validation"] == [(7, 1), (14, 2), (21, 3)]
+    last = [row for row in log if row["kind"] == "train"][-1]
+    assert last["target_tokens"] == 3 * sum(len(line.split()) + 1 for line in sentences(240, seed=1)[1])
+
+
+def test_the_end_of_a_run_says_what_came_out(tiny: TinyProject) -> None:
+    run = train(tiny.config("training.best=loss"))
+    finished = json.loads(run.finished.read_text(encoding="utf-8"))
+    validations = [row for row in rows(run) if row["kind"] == "validation"]
+    best = min(validations, key=lambda row: row["nll"])
+    assert finished["updates"] == 21
+    assert finished["best_update"] == best["step"]
+    assert finished["best_loss"] == best["nll"]
+    about = read_about(run.model)
+    assert about["validation"]["nll"] == best["nll"]
+    assert {name: about[name] for name in ("device", "dtype")} == {"device": "cpu", "dtype": "float32"}
+    assert "sha256" in about["train"]
+
+
+def test_the_same_run_twice_is_the_same(tiny: TinyProject) -> None:
+    one, two = train(tiny.config(f"output={tiny.folder}/one")), train(tiny.config(f"output={tiny.folder}/two"))
+    assert rows(one) == rows(two)
+    assert_same_tensors(newest_state(one)[0], newest_state(two)[0])
+
+
+def test_another_seed_is_another_run(tiny: TinyProject) -> None:
+    one, two = (
+        train(tiny.config(f"output={tiny.folder}/one")),
+        train(tiny.config(f"output={tiny.folder}/two", "seed=2")),
+    )
+    assert rows(one) != rows(two)
+
+
+def test_a_run_ends_in_the_middle_of_an_epoch_at_max_steps(tiny: TinyProject) -> None:
+    run = train(tiny.config("training.max_steps=10"))
+    assert newest_state(run)[1]["step"] == 10
+    assert [row["step"] for row in rows(run) if row["kind"] == "validation"] == [7, 10]
+
+
+# --- the newest model ------------------------------------------------------------------------------------------------
+
+
+def finished_run(project: Path, name: str, time: int) -> RunFolder:
+    run = RunFolder(project / "checkpoints" / name)
+    run.make()
+    run.model.touch()
+    run.finish({})
+    os.utime(run.finished, (time, time))
+    return run
+
+
+def test_the_newest_model_is_of_the_run_that_finished_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "project_root", lambda: tmp_path)
+    with pytest.raises(CheckpointError) as caught:
+        newest_model()
+    assert str(caught.value) == (
+        f"no finished run under {tmp_path / 'checkpoints'}; train one with: "
+        "python scripts/train.py --config configs/demo.yaml, or name a model file with --checkpoint FILE"
+    )
+    finished_run(tmp_path, "older", time=100)
+    newest = finished_run(tmp_path, "newest", time=300)
+    finished_run(tmp_path, "without a model", time=400).model.unlink()
+    finished_run(tmp_path, "under way", time=500).finished.unlink()
+    finished_run(tmp_path, "zzz", time=200)
+    assert newest_model() == newest.model
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def test_validation_text_is_never_filtered(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = tiny.folder / "corpus"
+    write_split(
+        corpus, "train", ["bako fide"] * 8 + ["@@", "", "bako " * 30], ["koba defi"] * 8 + ["@@", "koba", "koba"]
+    )
+    write_split(corpus, "val", ["bako", "@@", "", "bako " * 30], ["koba", "@@", "koba", ""])
+    trained: list[list[int]] = []
+    translated: list[int] = []
+    epoch, validate = BatchPlan.epoch, Validator.__call__
+
+    def spy_epoch(self: BatchPlan, number: int) -> Any:
+        trained.append(sorted(self.pairs.tolist()))
+        return epoch(self, number)
+
+    def spy_validate(self: Validator, *arguments: Any) -> Any:
+        translated.append(len(self.sources))
+        return validate(self, *arguments)
+
+    monkeypatch.setattr(BatchPlan, "epoch", spy_epoch)
+    monkeypatch.setattr(Validator, "__call__", spy_validate)
+    train(tiny.config(f"data.root={corpus}", "data.filter.max_tokens=20", "training.max_epochs=1"))
+    assert [*range(8)] in trained
+    assert [*range(4)] in trained
+    assert all(pairs in ([*range(8)], [*range(4)]) for pairs in trained)
+    assert translated == [4]
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+@pytest.mark.parametrize(
+    ("split", "remedy"), [("train", "data.filter.max_tokens"), ("val", "validation text is never left out")]
+)
+def test_sentences_longer_than_the_positions(split: str, remedy: str, positions: str, tiny: TinyProject) -> None:
+    corpus = tiny.folder / "corpus"
+    write_split(corpus, "train", *sentences(40, seed=1))
+    write_split(corpus, "val", *sentences(4, seed=2))
+    for language in ("de", "en"):
+        with (corpus / f"{split}.{language}").open("a", encoding="utf-8") as file:
+            file.write("bako fide\n" + "bako " * 30 + "\n")
+    overrides = (f"data.root={corpus}", f"model.positions={positions}", "model.max_positions=30")
+    config = tiny.config(*overrides, "training.max_epochs=2")
+    if positions == "sinusoidal":
+        assert newest_state(train(config))[1]["step"] > 2  # Their table grows, also while validating.
+        return
+    line = {"train": 42, "val": 6}[split]
+    with pytest.raises(DataError) as caught:
+        train(config)
+    assert str(caught.value).startswith(
+        f"{split} line {line} has 31 tokens with the end of the sentence, "
+        "but learned positions go up to model.max_positions: 30; raise it"
+    )
+    assert remedy in str(caught.value)
+
+
+@pytest.fixture
+def downloads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders that were asked for, each filled with a made-up corpus instead of Multi30k."""
+    asked: list[Path] = []
+
+    def download(root: Path) -> None:
+        asked.append(root)
+        write_split(root, "train", *sentences(20, seed=1))
+        write_split(root, "val", *sentences(4, seed=2))
+
+    monkeypatch.setattr(pipeline, "download_multi30k", download)
+    return asked
+
+
+def test_a_missing_folder_is_downloaded_once(tiny: TinyProject, downloads: list[Path]) -> None:
+    root = tiny.folder / "missing"
+    config = tiny.config(f"data.root={root}", "data.download=true", "training.max_epochs=1")
+    train(config)
+    train(config, overwrite=True)
+    assert downloads == [root]
+
+
+def test_nothing_is_downloaded_unasked(tiny: TinyProject, downloads: list[Path]) -> None:
+    with pytest.raises(DataError, match=r"The folder .*missing does not exist"):
+        train(tiny.config(f"data.root={tiny.folder}/missing"))
+    (tiny.folder / "empty").mkdir()
+    with pytest.raises(DataError, match=r"No split 'train' in .*empty"):
+        train(tiny.config(f"data.root={tiny.folder}/empty", "data.download=true"))
+    assert downloads == []
+
+
+# --- a folder that cannot be written ---------------------------------------------------------------------------------
+
+
+UNWRITABLE = r"cannot write .*run.*; choose another folder: output=…"
+
+
+@pytest.mark.parametrize("obstacle", ["run", "run/states"])
+def test_a_file_where_a_folder_should_be(obstacle: str, tiny: TinyProject) -> None:
+    file = tiny.folder / obstacle
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("in the way", encoding="utf-8")
+    with pytest.raises(CheckpointError, match=UNWRITABLE):
+        train(tiny.config())
+
+
+@pytest.mark.parametrize("obstacle", ["config.yaml", "metrics.jsonl", "finished.json"])
+def test_a_folder_where_a_file_should_be(obstacle: str, tiny: TinyProject) -> None:
+    (tiny.folder / "run" / obstacle).mkdir(parents=True)
+    with pytest.raises(CheckpointError, match=UNWRITABLE):
+        train(tiny.config("training.max_epochs=1"))
+
+
+@pytest.mark.parametrize(("name", "write"), [("config.yaml", "begin"), ("finished.json", "finish")])
+def test_a_full_disk(name: str, write: str, tiny: TinyProject) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        at_call(patch, RunFolder, write, 1, lambda: patch.setattr("translate.files.os.fsync", full))
+        with pytest.raises(CheckpointError, match=r"cannot write to .*run \(No space left on device\)"):
+            train(tiny.config())
+    assert not (tiny.folder / "run" / name).exists()
+
+
+def test_a_model_file_holds_the_weights_of_its_step(tiny: TinyProject) -> None:
+    run = train(tiny.config("training.best=loss", "training.keep_last=9"))
+    step = read_about(run.model)["validation"]["step"]
+    state = read_tensors(run.states / f"step-{step:08d}.safetensors")[0]
+    weights = {name.removeprefix("model."): tensor for name, tensor in state.items() if name.startswith("model.")}
+    assert_same_tensors(read_tensors(run.model)[0], weights)

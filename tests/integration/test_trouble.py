@@ -1,0 +1,160 @@
+"""Gradients that are no numbers, a device without memory, a disk without space: skipped, or explained."""
+
+import errno
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_runs import TinyProject, assert_same_tensors, rows
+from torch import Tensor
+
+from translate.errors import CheckpointError, TrainingError
+from translate.model.transformer import Transformer
+from translate.pipeline import train
+from translate.runs import RunFolder
+from translate.storage import read_tensors
+from translate.training import trainer as trainer_module
+from translate.training.tracking import MetricsLog
+from translate.training.trainer import Trainer
+
+
+def trainer_of(tiny: TinyProject, *overrides: str) -> Trainer:
+    """The trainer that the pipeline builds, before its first update."""
+    found: list[Trainer] = []
+
+    def catch(self: Trainer, *_: object) -> None:
+        found.append(self)
+        raise StopIteration
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train", catch)
+        with pytest.raises(StopIteration):
+            train(tiny.config(*overrides))
+    return found[0]
+
+
+def spoil_updates(patch: pytest.MonkeyPatch, *numbers: int, value: float = math.nan) -> None:
+    """Make the loss of the updates with these numbers, counted from 1, worthless."""
+    update, loss = Trainer._update, trainer_module.smoothed_loss
+    now = 0
+
+    def counted(self: Trainer, batches: Any) -> None:
+        nonlocal now
+        now = self.progress.step + 1
+        update(self, batches)
+
+    def spoiled(*arguments: Any, **keywords: Any) -> tuple[Tensor, Tensor]:
+        smoothed, nll = loss(*arguments, **keywords)
+        return (smoothed * value, nll * value) if now in numbers else (smoothed, nll)
+
+    patch.setattr(Trainer, "_update", counted)
+    patch.setattr(trainer_module, "smoothed_loss", spoiled)
+
+
+# --- gradients -------------------------------------------------------------------------------------------------------
+
+
+def gradients(trainer: Trainer, update: list[Any]) -> dict[str, Tensor]:
+    trainer.model.zero_grad()
+    trainer._gradients(update)
+    return {name: p.grad.clone() for name, p in trainer.model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_accumulated_batches_have_the_gradient_of_one_large_batch(smoothing: float, tiny: TinyProject) -> None:
+    trainer = trainer_of(tiny, "model.dropout=0", f"training.label_smoothing={smoothing}")
+    # Of unequal numbers of tokens, so that a mean of means would be something else.
+    short, long = np.arange(3), np.arange(3, 40)
+    together = gradients(trainer, [np.concatenate([short, long])])
+    apart = gradients(trainer, [short, long])
+    assert together.keys() == apart.keys() == dict(trainer.model.named_parameters()).keys()
+    for name, gradient in together.items():
+        torch.testing.assert_close(apart[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_gradient_that_is_no_number_is_skipped_and_named(
+    value: float, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights: list[dict[str, Tensor]] = []
+    update = Trainer._update
+
+    def spy(self: Trainer, batches: Any) -> None:
+        update(self, batches)
+        weights.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
+
+    monkeypatch.setattr(Trainer, "_update", spy)
+    spoil_updates(monkeypatch, 3, 4, 9, value=value)
+    run = train(tiny.config())
+    said = [line for line in capsys.readouterr().err.split("\n") if "skipped" in line]
+    assert said == [f"update {n} skipped: the norm of its gradient is nan" for n in (3, 4, 9)]
+    assert_same_tensors(weights[1], weights[2])
+    assert_same_tensors(weights[1], weights[3])
+    assert any(not torch.equal(weights[3][name], weights[4][name]) for name in weights[3])
+    assert all(weight.isfinite().all() for weight in read_tensors(run.model)[0].values())
+    # Neither do they spoil the log.
+    assert all(math.isfinite(row[name]) for row in rows(run) if row["kind"] == "train" for name in ("loss", "nll"))
+
+
+def test_nine_in_a_row_are_forgiven_and_ten_are_not(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil_updates(monkeypatch, *range(2, 11), *range(12, 22))
+    with pytest.raises(TrainingError) as caught:
+        train(tiny.config())
+    assert str(caught.value) == (
+        "the gradient was not a number in 10 updates in a row; "
+        "lower training.optimizer.lr, raise training.schedule.warmup_steps, or use training.precision=float32"
+    )
+
+
+def test_the_count_of_bad_updates_survives_a_resume(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil_updates(monkeypatch, *range(3, 22))
+    with pytest.raises(TrainingError):
+        train(tiny.config())
+    with pytest.raises(TrainingError):
+        train(tiny.config(), resume=True)
+    # The state is that of update 7, after 5 bad ones. With five more the run ends, long before the next validation.
+    assert max(row["step"] for row in rows(RunFolder(tiny.folder / "run"))) == 7
+
+
+def test_a_model_blown_up_leaves_a_log_that_is_json(tiny: TinyProject) -> None:
+    with pytest.raises(TrainingError):
+        train(tiny.config("training.optimizer.lr=1e38", "training.schedule={kind: constant}"))
+
+    def refuse(name: str) -> None:
+        pytest.fail(f"{name} is not JSON")
+
+    lines = RunFolder(tiny.folder / "run").metrics.read_text(encoding="utf-8").split("\n")[:-1]
+    validations = [row for line in lines if (row := json.loads(line, parse_constant=refuse))["kind"] == "validation"]
+    assert [row["nll"] for row in validations] == [None]
+
+
+# --- memory and disk -------------------------------------------------------------------------------------------------
+
+
+def test_out_of_memory_says_what_to_lower(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> Tensor:
+        raise torch.OutOfMemoryError("tried to allocate")
+
+    monkeypatch.setattr(Transformer, "forward", full)
+    with pytest.raises(TrainingError) as caught:
+        train(tiny.config())
+    message = str(caught.value)
+    assert message.startswith("out of memory in a batch of ")
+    assert "lower training.batch.max_tokens (now 200) and raise training.batch.accumulate" in message
+
+
+def test_a_log_that_cannot_grow(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FullDisk:
+        def write(self, content: bytes) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    log = MetricsLog(tiny.folder / "metrics.jsonl")
+    log.close()
+    log._file = FullDisk()  # type: ignore[assignment]
+    with pytest.raises(
+        CheckpointError, match=r"cannot write .*metrics.jsonl: No space left on device; free some space"
+    ):
+        log.write("train", {"step": 1}, {})

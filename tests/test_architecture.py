@@ -1,0 +1,142 @@
+"""Text flows one way: each stage uses only those before it, and each outside library has one place that wraps it."""
+
+import ast
+import graphlib
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# From the first to the last; a name is a folder or a file of the package. A stage uses itself and those before it.
+STAGES = (
+    "errors",
+    "files",
+    "paths",
+    "device",
+    "storage",
+    "config",
+    "text",
+    "data",
+    "model",
+    "decoding",
+    "training",
+    "evaluation",
+    "validation",
+    "model_file",
+    "translator",
+    "scoring",
+    "runs",
+    "pipeline",
+    "commands",
+)
+
+# PyTorch and NumPy are the language that tensors are written in; everything else from outside is wrapped.
+EVERYWHERE = {"torch", "numpy"}
+WRAPPED_IN = {
+    "pydantic": {"config/schema", "config/keys", "config/problems"},
+    "pydantic_core": {"config/problems"},
+    "sacrebleu": {"evaluation"},
+    "safetensors": {"storage"},
+    "spacy": {"text/tokenizers"},
+    "torchtext": {"text/vocabulary"},
+    "tqdm": {"training/tracking"},
+    "yaml": {"config/yaml_source"},
+}
+WITHOUT_TORCH = {"errors", "files", "paths", "config", "text"}
+
+
+def modules() -> dict[str, Path]:
+    """The files of the package by their path in it, without suffix; its own `__init__` is left out."""
+    package = ROOT / "translate"
+    files = (file for file in package.rglob("*.py") if file != package / "__init__.py")
+    return {file.relative_to(package).with_suffix("").as_posix(): file for file in files}
+
+
+MODULES = modules()
+
+
+@cache
+def imported(module: str) -> frozenset[str]:
+    """Dotted names of all modules that a file imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import"
+            below = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name for name in below if own(name)} or {str(node.module)}
+    return frozenset(names)
+
+
+def own(name: str) -> str | None:
+    """The file that a dotted name stands for, if it is one of ours: `config/schema` for `translate.config.schema`."""
+    path = name.removeprefix("translate.").replace(".", "/")
+    return next((module for module in (path, f"{path}/__init__") if name != path and module in MODULES), None)
+
+
+def stage(module: str) -> str:
+    return module.split("/")[0]
+
+
+def used_by(module: str) -> set[str]:
+    """The files of ours that a file imports."""
+    return {file for name in imported(module) if (file := own(name))}
+
+
+def test_every_file_has_its_stage_and_every_stage_its_files() -> None:
+    assert {stage(module) for module in MODULES} == set(STAGES)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_back(module: str) -> None:
+    place = STAGES.index(stage(module))
+    assert sorted(used for used in used_by(module) if STAGES.index(stage(used)) > place) == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_import_of_ours_is_a_file(module: str) -> None:
+    # Names are imported from where they are defined, so that the graph says what depends on what.
+    ours = {name for name in imported(module) if name.split(".")[0] == "translate"}
+    assert sorted(name for name in ours if own(name) is None) == []
+
+
+def test_no_two_files_need_each_other() -> None:
+    graph = {module: used_by(module) for module in MODULES}
+    assert sum(map(len, graph.values())) > len(MODULES)
+    graphlib.TopologicalSorter(graph).prepare()  # CycleError names the circle.
+
+
+def test_outside_libraries_are_used_where_they_are_wrapped() -> None:
+    users: dict[str, set[str]] = {}
+    for module in MODULES:
+        for library in {name.split(".")[0] for name in imported(module)} - {"translate"} - EVERYWHERE:
+            if library not in sys.stdlib_module_names:
+                users.setdefault(library, set()).add(module)
+    assert users == WRAPPED_IN
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if stage(module) in WITHOUT_TORCH])
+def test_text_knows_no_tensors(module: str) -> None:
+    assert "torch" not in {name.split(".")[0] for name in imported(module)}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import translate",
+        # The commands set up OpenMP and the streams first, and answer --help at once.
+        "import translate.commands.train, translate.commands.translate, translate.commands.evaluate",
+        "from translate.config.loading import load_config",
+    ],
+)
+def test_what_is_light_stays_light(statement: str) -> None:
+    code = f"import sys; {statement}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "translate" in loaded
+    assert loaded & {"torch", "numpy", "spacy", "torchtext", "sacrebleu"} == set()

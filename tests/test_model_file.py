@@ -1,0 +1,153 @@
+"""A trained model in one file: what is saved comes back, and nothing else is needed to read it."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+import pytest
+import torch
+
+from translate.config.schema import Config, ModelConfig
+from translate.errors import CheckpointError
+from translate.model_file import SavedModel, load_weights, new_transformer, read_about, weights_of
+from translate.storage import read_tensors, write_tensors
+from translate.text.codec import Codec
+from translate.text.spacing import Spacing
+from translate.text.tokenizers import WordTokenizer
+from translate.text.vocabulary import Vocabulary
+
+ROOT = Path(__file__).resolve().parents[1]
+SPACING = Spacing(joins_left=frozenset("."))
+GERMAN = Codec(WordTokenizer("de", spacing=SPACING), Vocabulary(("Hund", "Katze", ".", "schläft")))
+ENGLISH = Codec(WordTokenizer("en", lowercase=True, spacing=SPACING), Vocabulary(("dog", "cat", ".", "sleeps", "a")))
+ABOUT: dict[str, Any] = {"variant": "made up", "step": 12, "validation": {"bleu": 31.5}}
+TIES = get_args(ModelConfig.model_fields["tie"].annotation)
+
+
+def new_model(tie: str = "target", source: Codec = GERMAN, target: Codec = ENGLISH) -> SavedModel:
+    """A small model with random weights."""
+    sizes = {"d_model": 8, "ffn": 12, "encoder_layers": 1, "decoder_layers": 2, "heads": 2, "tie": tie}
+    config = Config.model_validate({"model": sizes, "text": {"joint_vocabulary": tie == "all"}})
+    torch.manual_seed(0)
+    return SavedModel(config, source, target, weights_of(new_transformer(config, source, target)), ABOUT)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    new_model().save(path)
+    return path
+
+
+@pytest.mark.parametrize("tie", TIES)
+def test_what_is_saved_comes_back(tmp_path: Path, tie: str) -> None:
+    target = Codec(ENGLISH.tokenizer, GERMAN.vocabulary) if tie == "all" else ENGLISH
+    saved, path = new_model(tie, GERMAN, target), tmp_path / "model.safetensors"
+    saved.save(path)
+    found = SavedModel.load(path)
+    assert (found.config, found.source, found.target, found.about) == (saved.config, GERMAN, target, ABOUT)
+    assert found.weights.keys() == saved.weights.keys()
+    assert all(torch.equal(found.weights[name], saved.weights[name]) for name in saved.weights)
+    assert read_about(path) == ABOUT
+
+
+@pytest.mark.parametrize(("tie", "matrices"), [("none", 3), ("target", 2), ("all", 1)])
+def test_tied_weights_are_stored_once_and_tied_again(tmp_path: Path, tie: str, matrices: int) -> None:
+    target = Codec(ENGLISH.tokenizer, GERMAN.vocabulary) if tie == "all" else ENGLISH
+    saved, path = new_model(tie, GERMAN, target), tmp_path / "model.safetensors"
+    saved.save(path)
+    stored, _ = read_tensors(path)
+    names = [name for name in stored if "embedding.tokens" in name or name == "projection.weight"]
+    assert len(names) == matrices
+
+    model = SavedModel.load(path).transformer()
+    assert not model.training
+    assert (model.projection.weight is model.target_embedding.tokens.weight) == (tie != "none")
+    assert (model.source_embedding.tokens.weight is model.target_embedding.tokens.weight) == (tie == "all")
+    ids, mask = torch.tensor([[4, 5, 6]]), torch.ones(1, 3, dtype=torch.bool)
+    original = new_transformer(saved.config, GERMAN, target).eval()
+    load_weights(original, saved.weights)
+    assert torch.equal(model(ids, mask, ids, mask), original(ids, mask, ids, mask))
+
+
+def test_one_codec_for_both_languages_is_stored_once(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    new_model("all", GERMAN, GERMAN).save(path)
+    assert read_tensors(path)[1]["target"] is None
+    found = SavedModel.load(path)
+    assert found.source == found.target == GERMAN
+
+
+def test_weights_are_copied_and_not_shared() -> None:
+    saved = new_model()
+    model = saved.transformer()
+    with torch.no_grad():
+        model.projection.weight.zero_()
+    assert saved.weights["target_embedding.tokens.weight"].any()
+
+
+def test_weights_that_do_not_fit() -> None:
+    saved = new_model()
+    model = saved.transformer()
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    weights = dict(saved.weights)
+    weights["renamed"] = weights.pop("projection.bias")
+    weights["encoder_norm.weight"] = torch.ones(3)
+    with pytest.raises(CheckpointError) as caught:
+        load_weights(model, {name: torch.zeros_like(tensor) for name, tensor in weights.items()})
+    assert str(caught.value) == (
+        "the weights do not fit the model's settings: projection.bias, renamed, encoder_norm.weight"
+    )
+    assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("values", "found"), [({"format": "translate state 1"}, "translate state 1"), ({}, "no format at all")]
+)
+def test_another_format_is_refused(tmp_path: Path, values: dict[str, str], found: str) -> None:
+    path = tmp_path / "state.safetensors"
+    write_tensors(path, {"weight": torch.ones(2)}, values)
+    for read in (SavedModel.load, read_about):
+        with pytest.raises(CheckpointError) as caught:
+            read(path)
+        assert str(caught.value) == (
+            f"{path} holds '{found}', not 'translate model 1'; give a model.safetensors that training wrote"
+        )
+
+
+def test_no_pickle_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("a pickle is read")
+
+    for module, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (torch, "load")):
+        monkeypatch.setattr(module, name, refuse)
+    SavedModel.load(path).transformer()
+
+
+WITHOUT_LIBRARIES = """
+import sys
+for name in ("torchtext", "spacy", "sacrebleu"):
+    sys.modules[name] = None  # from now on importing it raises ImportError
+from pathlib import Path
+from translate import Translator
+translator = Translator.load(Path(sys.argv[1]), "cpu")
+((found,),) = translator.n_best_of_ids([[4, 6]], 1)
+assert isinstance(found.text, str) and found.length > 0
+print("ok", *translator.saved.target.tokens([4, 7, 6]), translator.saved.target.decode([4, 7, 6]))
+"""
+
+
+@pytest.mark.slow
+def test_a_model_loads_and_searches_without_the_libraries_of_training(path: Path) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LIBRARIES, str(path)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (finished.stdout, finished.returncode) == ("ok dog sleeps . dog sleeps.\n", 0), finished.stderr

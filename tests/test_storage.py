@@ -1,0 +1,221 @@
+"""Files of tensors and values: whole or not there, and damage of any kind is noticed and named."""
+
+import errno
+import os
+import pickle
+import re
+import signal
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from translate.errors import CheckpointError
+from translate.storage import read_tensors, read_values, write_tensors
+
+VALUES: dict[str, Any] = {"name": "Hündin 犬", "list": [1, 2.5, None, True], "inner": {"empty": {}, "quote": '"\\\n'}}
+
+
+def tensors() -> dict[str, Tensor]:
+    return {
+        "matrix": torch.arange(6.0).reshape(2, 3),
+        "turned": torch.arange(6.0).reshape(2, 3).T,
+        "half": torch.tensor([1.5, -0.0, float("nan")], dtype=torch.bfloat16),
+        "count": torch.tensor(2**40),
+        "flags": torch.tensor([True, False]),
+        "none": torch.empty(0, 3),
+        "trained": torch.nn.Parameter(torch.ones(2)),
+    }
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "made" / "on demand" / "file.safetensors"
+    write_tensors(path, tensors(), VALUES)
+    return path
+
+
+def test_round_trip(path: Path) -> None:
+    found, values = read_tensors(path)
+    assert values == read_values(path) == VALUES
+    assert found.keys() == tensors().keys()
+    for name, tensor in tensors().items():
+        assert found[name].dtype is tensor.dtype
+        torch.testing.assert_close(found[name], tensor.detach(), rtol=0, atol=0, equal_nan=True)
+        assert not found[name].requires_grad
+    assert [file.name for file in path.parent.iterdir()] == ["file.safetensors"]
+
+
+def test_tensors_come_to_the_device_asked_for(path: Path) -> None:
+    found, _ = read_tensors(path, "meta")
+    assert {tensor.device.type for tensor in found.values()} == {"meta"}
+
+
+def test_writing_replaces_what_stood_there(path: Path) -> None:
+    write_tensors(path, {"other": torch.ones(1)}, {})
+    found, values = read_tensors(path)
+    assert (list(found), values) == (["other"], {})
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+def test_one_flipped_bit_anywhere_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "file.safetensors"
+    write_tensors(path, {"a": torch.ones(2, 2), "b": torch.tensor(3)}, {"words": ["ä", "b"], "step": 12})
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        with pytest.raises(CheckpointError, match=f"^{re.escape(str(path))} is (damaged|a safetensors file, but not)"):
+            read_tensors(path)
+
+
+def test_a_flipped_bit_in_a_tensor(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(CheckpointError) as caught:
+        read_tensors(path)
+    assert str(caught.value) == f"{path} is damaged: its content does not fit its digest"
+    assert read_values(path) == VALUES  # As documented: the values alone come without a check of the tensors.
+
+
+def test_another_type_of_the_same_size(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"I64"', b'"U64"'))
+    with pytest.raises(CheckpointError) as caught:
+        read_tensors(path)
+    assert str(caught.value) == f"{path} is damaged: its content does not fit its digest"
+
+
+def test_a_flipped_bit_that_breaks_the_values(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(rb"{\"name\"", rb"[\"name\"", 1))
+    for read in (read_tensors, read_values):
+        with pytest.raises(CheckpointError) as caught:
+            read(path)
+        assert str(caught.value).startswith(f"{path} is damaged: its values cannot be read (")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.005, 0.2, 0.7, 0.99])
+def test_truncated(path: Path, share: float) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    for read in (read_tensors, read_values):
+        with pytest.raises(CheckpointError) as caught:
+            read(path)
+        assert str(caught.value).startswith(f"{path} is damaged, or not a safetensors file: ")
+
+
+def test_trailing_bytes(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(CheckpointError, match="is damaged, or not a safetensors file: "):
+        read_tensors(path)
+
+
+# --- other files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"translate": "{}"}, {"sha256": "0"}])
+def test_a_foreign_safetensors_file(tmp_path: Path, metadata: dict[str, str] | None) -> None:
+    path = tmp_path / "foreign.safetensors"
+    save_file({"weight": torch.ones(2)}, path, metadata)
+    for read in (read_tensors, read_values):
+        with pytest.raises(CheckpointError) as caught:
+            read(path)
+        assert str(caught.value) == f"{path} is a safetensors file, but not one of this project's"
+
+
+class Trap:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.folder),)
+
+
+@pytest.mark.parametrize("kind", ["pickle", "torch.save", "text"])
+def test_other_formats_are_refused_and_no_pickle_is_read(tmp_path: Path, kind: str) -> None:
+    path, sprung = tmp_path / "model.safetensors", tmp_path / "sprung"
+    match kind:
+        case "pickle":
+            path.write_bytes(pickle.dumps(Trap(sprung)))
+        case "torch.save":
+            torch.save({"weight": torch.ones(2), "trap": Trap(sprung)}, path)
+        case _:
+            path.write_text("Ein Hund bellt.\n" * 9, encoding="utf-8")
+    with pytest.raises(CheckpointError) as caught:
+        read_tensors(path)
+    assert str(caught.value).startswith(f"{path} is damaged, or not a safetensors file: ")
+    assert not sprung.exists()
+
+
+def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
+    for read in (read_tensors, read_values):
+        with pytest.raises(CheckpointError) as caught:
+            read(tmp_path)
+        assert str(caught.value) == f"{tmp_path} is a folder; a model is a .safetensors file"
+        with pytest.raises(CheckpointError) as caught:
+            read(tmp_path / "absent")
+        assert str(caught.value) == f"{tmp_path / 'absent'} is missing; a model is a .safetensors file"
+
+
+# --- where nothing can be written ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("broken", ["os.fsync", "pathlib.Path.replace"])
+def test_a_full_disk_leaves_the_former_file(path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    before = path.read_bytes()
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(broken, full)
+    with pytest.raises(CheckpointError) as caught:
+        write_tensors(path, {"other": torch.ones(1)}, {})
+    assert str(caught.value) == (
+        f"cannot write {path}: No space left on device; free some space, or choose another folder with output=…"
+    )
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == ["file.safetensors"]
+
+
+def test_a_write_cut_short_by_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real thing, in small: a limit on the size of files."""
+    resource = pytest.importorskip("resource", reason="no limits on this system")
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(CheckpointError, match=r"cannot write .*: File too large; free some space"):
+            write_tensors(path, {"large": torch.ones(100_000)}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == ["file.safetensors"]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "model.safetensors"
+    with pytest.raises(CheckpointError) as caught:
+        write_tensors(path, {}, {})
+    assert re.fullmatch(
+        rf"cannot write {re.escape(str(path))}: (File exists|Not a directory); "
+        "free some space, or choose another folder with output=…",
+        str(caught.value),
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="whoever is root may write anywhere")
+def test_an_unwritable_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(CheckpointError, match=r"cannot write .*: Permission denied; free some space, or choose"):
+            write_tensors(tmp_path / "model.safetensors", {}, {})
+    finally:
+        tmp_path.chmod(0o700)

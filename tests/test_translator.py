@@ -1,0 +1,188 @@
+"""Text in, text out: as many translations as lines, whatever stands in them."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from translate import Translator
+from translate.config.schema import Config
+from translate.errors import CheckpointError, ConfigError
+from translate.model_file import SavedModel, new_transformer, weights_of
+from translate.text.codec import Codec
+from translate.text.spacing import Spacing
+from translate.text.tokenizers import WordTokenizer
+from translate.text.vocabulary import Vocabulary
+
+SPACING = Spacing(joins_left=frozenset(".,"))
+GERMAN = Codec(WordTokenizer("de", spacing=SPACING), Vocabulary(("Hund", "Katze", ".", ",", "schläft", "bellt", "ein")))
+ENGLISH = Codec(WordTokenizer("en", spacing=SPACING), Vocabulary(("dog", "cat", ".", ",", "sleeps", "barks", "a")))
+
+NOTHING = ["", " ", "   \t ", "\u00a0", "\u3000", "\r", "\u2028", "\u0085", "\x0b\x0c"]
+ODD = [
+    "ein Hund\u2028bellt.",
+    "ein Hund bellt.\r",
+    "ein\rHund",
+    "ein\u00a0Hund bellt.",
+    "\ufeffein Hund bellt.",
+    "Hund \U0001f415 \U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "那只狗在睡觉。",
+    "Hund\x00 <eos> <pad> \ud800",
+]
+
+
+def save_model(path: Path, seed: int = 0, **settings: Any) -> Path:
+    """A small model file with random weights."""
+    sizes = {"d_model": 16, "ffn": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "tie": "none"}
+    decoding = {"max_ratio": 1.0, "max_extra": 3, "beam_size": 3}
+    config = Config.model_validate({"model": sizes | settings, "decoding": decoding})
+    torch.manual_seed(seed)
+    model = new_transformer(config, GERMAN, ENGLISH)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape), alpha=0.5)
+    SavedModel(config, GERMAN, ENGLISH, weights_of(model), {}).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return Translator.load(save_model(tmp_path_factory.mktemp("model") / "model.safetensors"), "cpu")
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    path = tmp_path_factory.mktemp("learned") / "model.safetensors"
+    return Translator.load(save_model(path, positions="learned", max_positions=8), "cpu")
+
+
+# --- lines in, lines out ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_as_many_lines_come_out_as_go_in(translator: Translator, search: str) -> None:
+    lines = [line for pair in zip(NOTHING, [*ODD, "Hund"], strict=True) for line in pair]
+    found = translator.translate(lines, search=search)
+    assert len(found) == len(lines)
+    assert found[::2] == [""] * len(NOTHING)
+    assert all(found[1::2])
+    assert found == [translator.translate([line], search=search)[0] for line in lines]
+    assert all(len(text.splitlines()) <= 1 for text in found)
+
+
+def test_no_lines(translator: Translator) -> None:
+    assert translator.translate([]) == []
+
+
+def test_an_empty_line_has_one_empty_translation(translator: Translator) -> None:
+    ((empty,), others) = translator.n_best(["", "Hund"], 3)
+    assert (empty.text, empty.log_probability, empty.score, empty.length, empty.finished) == ("", 0.0, 0.0, 1, True)
+    assert len(others) == 3
+
+
+def test_specials_stay_inside(translator: Translator) -> None:
+    words = {word for text in translator.translate(ODD) for word in text.split()}
+    assert words
+    assert not words & {"<unk>", "<pad>", "<bos>", "<eos>"}
+
+
+def test_a_line_of_ten_thousand_words(translator: Translator, caplog: pytest.LogCaptureFixture) -> None:
+    settings = translator.settings(search="greedy", max_ratio=0.001)
+    ((long,), (short,)) = translator.n_best([" ".join(["ein Hund"] * 5000), "Hund"], 1, settings)
+    assert 0 < long.length <= 10 + 3 + 1
+    assert short.text == translator.n_best(["Hund"], 1, settings)[0][0].text
+    assert caplog.records == []
+
+
+def test_learned_positions_warn_of_the_line_that_is_too_long(
+    learned: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = ["Hund", "ein Hund , ein Hund .", "ein Hund , ein Hund , Katze", "", "Hund " * 10_000]
+    with caplog.at_level(logging.WARNING, "translate"):
+        found = learned.n_best(lines, 1, first_line=41)
+    assert caplog.messages == ["line 45 has 10000 tokens, the model places 7: the rest is not read"]
+    assert len(found) == 5
+    assert found[4][0].text == learned.n_best(["Hund " * 7], 1)[0][0].text
+
+
+def test_a_line_that_just_fits_learned_positions(learned: Translator, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "translate"):
+        seven, eight = learned.translate(["Hund " * 7, "Hund " * 8])
+    assert caplog.messages == ["line 2 has 8 tokens, the model places 7: the rest is not read"]
+    assert seven == eight
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def test_settings_left_out_are_the_models_own(translator: Translator) -> None:
+    assert translator.settings() == translator.settings(search=None, beam_size=None) == translator.config.decoding
+    changed = translator.settings(beam_size=7)
+    assert (changed.beam_size, changed.max_extra, translator.config.decoding.beam_size) == (7, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"search": "random"}, "decoding.search: given 'random', allowed: one of greedy, beam"),
+        ({"beam_size": 0}, "decoding.beam_size: given 0, allowed: a whole number above 0"),
+        ({"length_penalty": -1.0}, "decoding.length_penalty: given -1.0, allowed: a number of at least 0"),
+        ({"beam": 4}, "decoding.beam: unknown key; did you mean 'beam_size'?"),
+    ],
+)
+def test_settings_out_of_range(translator: Translator, asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        translator.settings(**asked)
+    assert message in str(caught.value)
+
+
+def test_n_best(translator: Translator) -> None:
+    settings = translator.settings(beam_size=4, length_penalty=0.5)
+    for translations in translator.n_best(["ein Hund bellt.", "Katze"], 4, settings):
+        assert len(translations) == 4
+        for translation in translations:
+            expected = translation.log_probability / translation.length**0.5
+            assert translation.score == pytest.approx(expected)
+        ranks = [(not translation.finished, -translation.score) for translation in translations]
+        assert ranks == sorted(ranks)
+
+
+@pytest.mark.parametrize(
+    ("asked", "n", "message"),
+    [
+        ({"search": "greedy"}, 2, "greedy search finds one translation of each sentence, not 2; use beam search"),
+        ({"beam_size": 3}, 4, "a beam of 3 cannot give 4 translations; use a beam size of 4"),
+    ],
+)
+def test_more_translations_than_the_search_finds(
+    translator: Translator, asked: dict[str, Any], n: int, message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        translator.n_best(["Hund"], n, translator.settings(**asked))
+    assert str(caught.value) == message
+
+
+def test_ids_translate_like_their_text(translator: Translator) -> None:
+    lines = ["ein Hund bellt.", "", "Katze"]
+    assert translator.n_best_of_ids(GERMAN.encode(lines), 2) == translator.n_best(lines, 2)
+
+
+def test_unknown_words(translator: Translator) -> None:
+    assert translator.unknown_words("ein Zebra bellt, Katze.") == ["Zebra"]
+    assert translator.unknown_words("") == []
+
+
+def test_load_says_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"absent\.safetensors is missing; a model is a \.safetensors file"):
+        Translator.load(tmp_path / "absent.safetensors")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
+def test_cuda_asked_for_and_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Translator.load(save_model(tmp_path / "model.safetensors"), "cuda")
+    assert str(caught.value) == (
+        "device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu"
+    )

@@ -1,0 +1,61 @@
+"""The summed loss, equal to PyTorch's own."""
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from translate.training.loss import Sums, smoothed_loss
+
+
+def drawn(rows: int = 7, size: int = 11, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    logits_NV = 4 * torch.randn(rows, size, generator=generator)
+    return logits_NV.to(dtype).requires_grad_(), torch.randint(0, size, (rows,), generator=generator)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+def test_equals_cross_entropy_in_value_and_gradient(smoothing: float) -> None:
+    logits_NV, labels_N = drawn()
+    loss, nll = smoothed_loss(logits_NV, labels_N, smoothing)
+    for found, share in ((loss, smoothing), (nll, 0.0)):
+        expected = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=share)
+        torch.testing.assert_close(found, expected)
+        (found_gradient,) = torch.autograd.grad(found, logits_NV, retain_graph=True)
+        (expected_gradient,) = torch.autograd.grad(expected, logits_NV)
+        torch.testing.assert_close(found_gradient, expected_gradient)
+
+
+def test_without_smoothing_both_are_the_same() -> None:
+    loss, nll = smoothed_loss(*drawn(), 0.0)
+    assert loss.item() == nll.item()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_sums_in_float32_whatever_the_logits(smoothing: float) -> None:
+    logits_NV, labels_N = drawn(rows=3000, dtype=torch.bfloat16)
+    loss, nll = smoothed_loss(logits_NV, labels_N, smoothing)
+    assert loss.dtype is nll.dtype is torch.float32
+    exact = cross_entropy(logits_NV.double(), labels_N, reduction="sum", label_smoothing=smoothing)
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
+    loss.backward()
+    assert logits_NV.grad is not None
+    assert logits_NV.grad.dtype is torch.bfloat16
+
+
+def test_large_logits_stay_finite() -> None:
+    logits_NV = torch.tensor([[1e4, -1e4, 0.0]])
+    loss, nll = smoothed_loss(logits_NV, torch.tensor([1]), 0.1)
+    assert nll.item() == pytest.approx(2e4)
+    assert loss.item() == pytest.approx(0.9 * 2e4 + 0.1 * 1e4)
+
+
+def test_no_tokens_no_loss() -> None:
+    loss, nll = smoothed_loss(torch.empty(0, 5), torch.empty(0, dtype=torch.int64), 0.1)
+    assert (loss.item(), nll.item()) == (0.0, 0.0)
+
+
+def test_sums_add_up() -> None:
+    sums = Sums()
+    sums.add(3.0, 2.0, 4)
+    sums.add(1.5, 1.0, 1)
+    assert sums == Sums(loss=4.5, nll=3.0, tokens=5)

@@ -1,0 +1,108 @@
+"""Which parameters each optimizer updates, and with which settings."""
+
+from typing import Any, get_args
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+from torch import nn, optim
+
+from translate.config.schema import ModelConfig, TrainingConfig
+from translate.errors import ConfigError
+from translate.model.build import build_transformer
+from translate.training.optimizer import OptimizerConfig, build_optimizers, split_parameters
+
+KINDS: dict[str, tuple[type[optim.Optimizer], ...]] = {
+    "adam": (optim.Adam,),
+    "adamw": (optim.AdamW,),
+    "muon": (optim.Muon, optim.AdamW),
+}
+TIES = get_args(ModelConfig.model_fields["tie"].annotation)
+POSITIONS = get_args(ModelConfig.model_fields["positions"].annotation)
+
+
+def settings_of(kind: str, **settings: Any) -> OptimizerConfig:
+    config: OptimizerConfig = TypeAdapter(
+        TrainingConfig.model_fields["optimizer"].rebuild_annotation()
+    ).validate_python({"kind": kind, **settings})
+    return config
+
+
+def small_model(tie: str = "none", positions: str = "sinusoidal") -> nn.Module:
+    config = ModelConfig.model_validate(
+        {"d_model": 8, "ffn": 12, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "max_positions": 10}
+        | {"tie": tie, "positions": positions}
+    )
+    return build_transformer(config, source_size=9, target_size=9, pad=1)
+
+
+def is_matrix(name: str, tie: str) -> bool:
+    """By name: the weights of the linear layers, and of the projection where it is not the embedding, too."""
+    if name.startswith("projection"):
+        return name.endswith("weight") and tie == "none"
+    return name.endswith("weight") and "norm" not in name and "embedding" not in name
+
+
+def test_every_optimizer_of_the_schema_is_covered() -> None:
+    in_schema = get_args(TrainingConfig.model_fields["optimizer"].annotation)
+    assert set(in_schema) == set(get_args(OptimizerConfig))
+    assert {get_args(config.model_fields["kind"].annotation)[0] for config in in_schema} == set(KINDS)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("tie", TIES)
+def test_embeddings_norms_and_biases_are_no_matrices(tie: str, positions: str) -> None:
+    model = small_model(tie, positions)
+    matrices, others = split_parameters(model)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    assert sorted(names[id(p)] for p in matrices) == sorted(name for name in names.values() if is_matrix(name, tie))
+    assert sorted(names[id(p)] for p in [*matrices, *others]) == sorted(names.values())
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("tie", TIES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_parameter_is_updated_by_one_group(kind: str, tie: str, positions: str) -> None:
+    model = small_model(tie, positions)
+    optimizers = build_optimizers(settings_of(kind), model)
+    assert tuple(map(type, optimizers)) == KINDS[kind]
+    updated = [id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+    assert sorted(updated) == sorted(map(id, model.parameters()))
+
+
+@pytest.mark.parametrize("tie", TIES)
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_only_matrices_decay(kind: str, tie: str) -> None:
+    """With no gradient at all an update is the decay alone: 1 - 0.1 * 0.5 of the weight is left."""
+    model = small_model(tie, "learned")
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    for optimizer in build_optimizers(settings_of(kind, lr=0.1, weight_decay=0.5), model):
+        optimizer.step()
+    for name, parameter in model.named_parameters():
+        left = 0.95 if is_matrix(name, tie) else 1.0
+        torch.testing.assert_close(parameter.detach(), left * before[name], msg=name)
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
+def test_settings_reach_the_optimizer(kind: str) -> None:
+    (optimizer,) = build_optimizers(settings_of(kind, lr=0.02, betas=(0.8, 0.9), eps=1e-5), small_model())
+    for group in optimizer.param_groups:
+        assert (group["lr"], group["betas"], group["eps"]) == (0.02, (0.8, 0.9), 1e-5)
+        assert kind == "adamw" or group["weight_decay"] == 0.0
+
+
+def test_settings_reach_both_optimizers_of_muon() -> None:
+    settings = settings_of("muon", lr=0.02, momentum=0.5, betas=(0.8, 0.9), eps=1e-5, weight_decay=0.25)
+    (muon,), (adamw,) = (optimizer.param_groups for optimizer in build_optimizers(settings, small_model()))
+    assert (muon["lr"], muon["momentum"], muon["weight_decay"]) == (0.02, 0.5, 0.25)
+    assert (adamw["lr"], adamw["betas"], adamw["eps"], adamw["weight_decay"]) == (0.02, (0.8, 0.9), 1e-5, 0.0)
+
+
+def test_muon_needs_a_pytorch_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(optim, "Muon")
+    monkeypatch.setattr(torch, "__version__", "2.8.0")
+    with pytest.raises(ConfigError) as caught:
+        build_optimizers(settings_of("muon"), small_model())
+    assert str(caught.value) == ("training.optimizer.kind: muon needs PyTorch 2.9 or later, this is 2.8.0; use adamw")

@@ -1,0 +1,58 @@
+"""The learning rate at single updates, by the formulas of the schema's descriptions."""
+
+import math
+from typing import Any, get_args
+
+import pytest
+from pydantic import TypeAdapter
+
+from translate.config.schema import TrainingConfig
+from translate.training.schedule import Schedule, ScheduleConfig, build_schedule
+
+# settings, updates in all, and the share of the peak rate that is expected at some of them
+CASES: list[tuple[dict[str, Any], int, dict[int, float]]] = [
+    ({"kind": "constant"}, 100, {1: 1.0, 2: 1.0, 100: 1.0}),
+    ({"kind": "constant", "warmup_steps": 10}, 100, {1: 0.1, 5: 0.5, 9: 0.9, 10: 1.0, 11: 1.0, 100: 1.0}),
+    (
+        {"kind": "inverse_sqrt", "warmup_steps": 16},
+        100,
+        {1: 1 / 16, 8: 0.5, 15: 15 / 16, 16: 1.0, 25: 4 / 5, 64: 0.5, 100: 0.4, 1600: 0.1},
+    ),
+    ({"kind": "inverse_sqrt", "warmup_steps": 1}, 9, {1: 1.0, 4: 0.5, 9: 1 / 3}),
+    (
+        {"kind": "cosine", "warmup_steps": 20},
+        120,
+        {1: 0.05, 10: 0.5, 20: 1.0, 45: (2 + math.sqrt(2)) / 4, 70: 0.5, 95: (2 - math.sqrt(2)) / 4, 120: 0.0},
+    ),
+    ({"kind": "cosine", "warmup_steps": 0, "final_share": 0.2}, 40, {20: 0.6, 40: 0.2, 41: 0.2, 99: 0.2}),
+    ({"kind": "linear", "warmup_steps": 20}, 120, {1: 0.05, 10: 0.5, 20: 1.0, 45: 0.75, 70: 0.5, 120: 0.0}),
+    ({"kind": "linear", "warmup_steps": 0, "final_share": 0.2}, 40, {1: 0.98, 20: 0.6, 40: 0.2, 41: 0.2, 99: 0.2}),
+]
+
+
+def schedule_of(settings: dict[str, Any], total_steps: int) -> Schedule:
+    config: ScheduleConfig = TypeAdapter(TrainingConfig.model_fields["schedule"].rebuild_annotation()).validate_python(
+        settings
+    )
+    return build_schedule(config, total_steps=total_steps)
+
+
+@pytest.mark.parametrize(("settings", "total_steps", "expected"), CASES)
+def test_closed_formulas(settings: dict[str, Any], total_steps: int, expected: dict[int, float]) -> None:
+    schedule = schedule_of(settings, total_steps)
+    assert {step: schedule(step) for step in expected} == pytest.approx(expected, abs=1e-12)
+
+
+def test_every_schedule_of_the_schema_is_covered() -> None:
+    in_schema = get_args(TrainingConfig.model_fields["schedule"].annotation)
+    assert set(in_schema) == set(get_args(ScheduleConfig))
+    kinds = {get_args(config.model_fields["kind"].annotation)[0] for config in in_schema}
+    assert kinds == {settings["kind"] for settings, _, _ in CASES}
+
+
+@pytest.mark.parametrize("kind", sorted({settings["kind"] for settings, _, _ in CASES}))
+@pytest.mark.parametrize("total_steps", [1, 5, 50])
+def test_a_run_shorter_than_its_warm_up_only_rises(kind: str, total_steps: int) -> None:
+    schedule = schedule_of({"kind": kind, "warmup_steps": 50}, total_steps)
+    shares = [schedule(step) for step in range(1, total_steps + 1)]
+    assert shares == [pytest.approx(step / 50) for step in range(1, total_steps + 1)]
