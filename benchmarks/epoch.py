@@ -37,8 +37,9 @@ from translate.text.codec import Codec
 from translate.text.vocabulary import PAD
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import InterruptGuard
+from translate.training.progress import Validation
 from translate.training.tracking import MetricsLog
-from translate.training.trainer import Trainer, Validation
+from translate.training.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parents[1]
 

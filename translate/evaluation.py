@@ -130,9 +130,9 @@ def _spaced(tokens: Sequence[str]) -> str:
 
 def _score_with_interval(metric: BLEU, score: BLEUScore) -> Score:
     signature = str(metric.get_signature())
-    # sacrebleu gives its interval away only in its formatted scores.
+    # sacrebleu gives its interval away only in its formatted scores, and not where every resample scores 0.
     formatted = json.loads(score.format(width=6, signature=signature, is_json=True))
-    return Score(score.score, signature, formatted["confidence_var"])
+    return Score(score.score, signature, formatted.get("confidence_var", 0.0))
 
 
 def _check_counts(hypotheses: Sequence[object], references: Sequence[object]) -> None:

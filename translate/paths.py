@@ -14,6 +14,6 @@ def commit() -> str | None:
     """The commit of this checkout, marked where files differ from it; None outside of git."""
     try:
         command = ["git", "-C", str(project_root()), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
+        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
+    except (OSError, UnicodeDecodeError, subprocess.CalledProcessError):
         return None

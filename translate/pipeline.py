@@ -23,8 +23,9 @@ from translate.runs import RunFolder
 from translate.text.codec import Codec
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import InterruptGuard
+from translate.training.progress import Progress, Validation
 from translate.training.tracking import MetricsLog
-from translate.training.trainer import Progress, Trainer, Validation
+from translate.training.trainer import Trainer
 from translate.validation import Validator
 
 log = logging.getLogger("translate")
@@ -75,7 +76,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         "valid": [valid_text.source_sha256, valid_text.target_sha256],
     }
     if resume:
-        before = states.load_newest()[1]["identity"]
+        tensors, values = states.load_newest()
+        before = values["identity"]
         refuse_changes(before, identity)
         if run.finished.is_file():
             log.info("%s is finished: there is nothing to resume", run.path)
@@ -123,7 +125,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         identity=identity,
     )
     if resume:
-        trainer.resume()
+        trainer.resume(tensors, values)
     log.info(
         "model: %s parameters, vocabularies of %d (%s) and %d (%s); training on %s, %d threads, in %s",
         f"{sum(parameter.numel() for parameter in model.parameters()):,}",

@@ -14,7 +14,7 @@ from translate.evaluation import corpus_bleu, corpus_chrf, distinct_warning
 from translate.model.transformer import Transformer
 from translate.text.codec import Codec
 from translate.training.loss import smoothed_loss
-from translate.training.trainer import Validation
+from translate.training.progress import Validation
 
 
 class Validator:

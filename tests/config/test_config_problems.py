@@ -118,7 +118,8 @@ def problems(text: str, *overrides: str) -> list[str]:
         ),
         (
             "training:\n  optimizer: {kind: adam, weight_decay: 0.1}",
-            "x.yaml:2: training.optimizer.weight_decay: unknown key of kind 'adam'; weight_decay belongs to kinds adamw, muon",
+            "x.yaml:2: training.optimizer.weight_decay: unknown key of kind 'adam'; "
+            "weight_decay belongs to kinds adamw, muon",
         ),
         (
             "data: {train: 5}",
@@ -171,7 +172,10 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("model.heads=[1", "not YAML (column 3): while parsing a flow sequence, expected ',' or ']', "),
         ("model={heads: 4, heads: 8}", "heads: given twice, first in line 1"),
         ("model.d_model=250", "model: heads: 8 does not divide d_model: 250; possible: [1, 2, 5, 10, 25, 50]"),
-        ("training.optimizer=adam", "training.optimizer: given 'adam', allowed: a section of kind adam or adamw or muon; "),
+        (
+            "training.optimizer=adam",
+            "training.optimizer: given 'adam', allowed: a section of kind adam or adamw or muon; ",
+        ),
     ],
 )
 def test_a_bad_override_is_named_as_it_was_typed(override: str, problem: str) -> None:

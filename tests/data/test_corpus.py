@@ -302,7 +302,8 @@ def test_missing_folder(tmp_path: Path) -> None:
         find_split(root, "val", "de", "en")
     assert str(caught.value) == (
         f"No split 'val' in {root}: looked for val.de and val.en, plain or .gz (or under the name valid or validation "
-        f"or dev). The folder {root} does not exist. Set data.root to the folder that has them, or data.download=true "
+        f"or dev). The folder {root} does not exist. "
+        "Set data.root (--data-root) to the folder that has them, or data.download=true "
         "to download Multi30k."
     )
 
@@ -314,13 +315,16 @@ def test_misspelt_split(tmp_path: Path) -> None:
         find_split(tmp_path, "tarin", "de", "en")
     assert str(caught.value) == (
         f"No split 'tarin' in {tmp_path}: looked for tarin.de and tarin.en, plain or .gz. "
-        "Splits there: train, val. Did you mean train? Set data.root to the folder that has them."
+        "Splits there: train, val. Did you mean train? Set data.root (--data-root) to the folder that has them."
     )
 
 
 def test_other_languages(tmp_path: Path) -> None:
     write_split(tmp_path, "train")
-    message = "no split in these languages; files there: train.de, train.en. Set data.root to the folder that has them."
+    message = (
+        "no split in these languages; files there: train.de, train.en. "
+        "Set data.root (--data-root) to the folder that has them."
+    )
     with pytest.raises(DataError, match=re.escape(message)):
         find_split(tmp_path, "train", "cs", "fr")
 

@@ -146,3 +146,8 @@ def test_a_token_of_white_space_is_one_token() -> None:
     tokens = [["a", "  ", "b\xa0c", "d"]]
     assert tokenized_bleu(tokens, tokens) == pytest.approx(100)  # four tokens, one 4-gram
     assert tokenized_bleu([["a", "  ", "b", "c", "d"]], [["a", "b", "c", "d", "e"]]) < 100
+
+
+def test_translations_that_share_nothing_with_the_references_score_zero() -> None:
+    report = evaluate(["a", "b"], ["x y z", "u v w"])
+    assert (report.bleu.value, report.bleu.interval) == (0.0, 0.0)

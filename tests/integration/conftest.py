@@ -1,9 +1,14 @@
 """A tiny corpus, encoded once for all tests of training."""
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 from tiny_runs import TinyProject, sentences, write_split
+
+from translate.pipeline import train
+from translate.runs import RunFolder
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +23,14 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def tiny(tiny_corpus: Path, tmp_path: Path) -> TinyProject:
     return TinyProject(tiny_corpus, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RunFolder]:
+    """The run with these overrides that nothing stops; each is trained once."""
+
+    @cache
+    def run(*overrides: str) -> RunFolder:
+        return train(TinyProject(tiny_corpus, tmp_path_factory.mktemp("uninterrupted")).config(*overrides))
+
+    return run

@@ -142,7 +142,7 @@ def test_out_of_memory_says_what_to_lower(tiny: TinyProject, monkeypatch: pytest
     with pytest.raises(TrainingError) as caught:
         train(tiny.config())
     message = str(caught.value)
-    assert message.startswith("out of memory in a batch of ")
+    assert message.startswith("out of memory at update 1; ")
     assert "lower training.batch.max_tokens (now 200) and raise training.batch.accumulate" in message
 
 

@@ -1,7 +1,9 @@
 """Runs that take a moment: a made-up language pair, a tiny transformer, and what two runs have to agree on."""
 
 import json
+import os
 import random
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +15,11 @@ from torch import Tensor
 
 from translate.config.loading import load_config
 from translate.config.schema import Config
+from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
+from translate.training.interrupt import Interrupted
+from translate.training.trainer import Trainer
 
 # Word by word, a translation swaps the two syllables: "bako" is "koba".
 SYLLABLES = ("ba", "de", "fi", "ko", "lu", "mo", "ne")
@@ -75,6 +80,36 @@ def at_call(patch: pytest.MonkeyPatch, owner: Any, name: str, number: int, act: 
         return original(*arguments, **keywords)
 
     patch.setattr(owner, name, wrapped)
+
+
+def sigterm() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def sigint() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def stop(
+    act: Callable[[], None],
+    moment: tuple[Any, str, int],
+    tiny: TinyProject,
+    *overrides: str,
+    error: type[BaseException] = Interrupted,
+    **how: bool,
+) -> BaseException:
+    """Train until `act` stops the run at a moment: just before the call of owner.name with this number."""
+    config = tiny.config(*overrides)
+    with pytest.MonkeyPatch.context() as patch:
+        at_call(patch, *moment, act)
+        with pytest.raises(error) as caught:
+            train(config, **how)
+    return caught.value
+
+
+def update(number: int) -> tuple[Any, str, int]:
+    """The moment of the update with this number, counted from the start or from the resume."""
+    return Trainer, "_update", number
 
 
 def rows(run: RunFolder) -> list[dict[str, Any]]:

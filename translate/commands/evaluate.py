@@ -62,8 +62,8 @@ def evaluate(asked: argparse.Namespace) -> None:
     log.info("%s: %d pairs, %s; %s", text.name, len(text.source), text.variant, describe(settings))
     scored = score(translator, text, settings, tokenized=asked.tokenized_bleu)
     print(scored.report.format())
-    if scored.details["truncated"]:
-        log.warning("%d translations were cut off at the length limit", scored.details["truncated"])
+    if truncated := scored.details["truncated"]:
+        log.warning("%d of %d translations were cut off at the length limit", truncated, len(text.source))
     scored.write(report)
     rate = scored.details["sentences_per_second"]
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)

@@ -1,6 +1,7 @@
 """Search: from a model's next-token log-probabilities to ids.
 
-It imports only torch. Read step.py, then hypothesis.py, greedy.py and beam.py.
+Read step.py, then hypothesis.py, greedy.py and beam.py, which know no model and import only torch; search.py brings
+them together with the transformer.
 """
 
 from translate.decoding.beam import beam_search

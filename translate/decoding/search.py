@@ -48,7 +48,7 @@ def search(
         places = order[start:stop]
         source_BS, mask_BS = pad_rows([np.append(sources[i], EOS) for i in places])
         state = model.start(source_BS.to(device), mask_BS.to(device))
-        most = np.ceil(config.max_ratio * lengths[places]).astype(np.int64) + config.max_extra + 1
+        most = np.ceil(np.minimum(config.max_ratio * lengths[places], 1e6)).astype(np.int64) + config.max_extra + 1
         limits = torch.from_numpy(np.minimum(most, longest)).to(device)
         if config.search == "greedy":
             best = greedy_search(model.step, state, limits=limits, bos=BOS, eos=EOS, forbidden=FORBIDDEN)

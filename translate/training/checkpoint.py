@@ -15,6 +15,7 @@ from translate.errors import CheckpointError
 from translate.storage import read_tensors, write_tensors
 
 FORMAT = "translate training state 1"
+PATTERN = "step-*.safetensors"
 log = logging.getLogger("translate")
 
 
@@ -31,7 +32,8 @@ class StateStore:
         write_tensors(path, tensors, {"format": FORMAT, **values})
         states = self.paths()
         newest = states.index(path)  # Those before it in the list are damaged ones that a resume has passed over.
-        for old in states[:newest] + states[newest + self.keep_last :]:
+        unfinished = self.folder.glob(f".{PATTERN}.*")  # left by a process that was killed while it wrote
+        for old in [*states[:newest], *states[newest + self.keep_last :], *unfinished]:
             old.unlink()
 
     def load_newest(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -52,7 +54,7 @@ class StateStore:
 
     def paths(self) -> list[Path]:
         """The files, newest first."""
-        return sorted(self.folder.glob("step-*.safetensors"), reverse=True)
+        return sorted(self.folder.glob(PATTERN), reverse=True)
 
 
 def pack(model: nn.Module, optimizers: Sequence[optim.Optimizer]) -> dict[str, Tensor]:

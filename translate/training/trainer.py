@@ -6,11 +6,10 @@ It knows nothing of text, of decoding, nor of where scores come from: validation
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from translate.config.schema import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, make_batch
@@ -22,26 +21,11 @@ from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.interrupt import Interrupted, InterruptGuard
 from translate.training.loss import Sums, smoothed_loss
 from translate.training.optimizer import build_optimizers
+from translate.training.progress import Progress, Validation, describe
 from translate.training.schedule import build_schedule
 from translate.training.tracking import Bar, MetricsLog
 
 NON_FINITE_UPDATES = 10  # in a row, after which training stops
-
-
-@dataclass(frozen=True)
-class Validation:
-    """How good the model is on validation text. `nll` in nats a token, without label smoothing."""
-
-    nll: float
-    accuracy: float
-    bleu: float
-    chrf: float
-    warning: str | None
-    samples: list[tuple[str, str, str]]  # source, translation, reference
-
-    def figure(self, name: str) -> float:
-        """The figure that picks the best model, so that more is better."""
-        return {"bleu": self.bleu, "chrf": self.chrf, "loss": -self.nll}[name]
 
 
 Validate = Callable[[Transformer, Callable[[], None]], Validation]
@@ -51,35 +35,6 @@ class SaveBest(Protocol):
     """Keeps the weights of the model as the best so far."""
 
     def __call__(self, model: Transformer, validation: Validation, progress: "Progress") -> None: ...
-
-
-@dataclass
-class Progress:
-    """Where a run stands: plain values, saved with every training state."""
-
-    step: int = 0  # updates done
-    epoch: int = 0  # epochs completed
-    position: int = 0  # updates done of the epoch under way
-    target_tokens: int = 0
-    validated_step: int = 0
-    best_step: int = 0
-    best_figure: float = -math.inf
-    validations_since_best: int = 0
-    non_finite: int = 0  # updates skipped in a row
-    recent: Sums = field(default_factory=Sums)  # since the last row of the log
-    log_bytes: int = 0
-    seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        values = asdict(self)
-        # JSON has no infinity.
-        values["best_figure"] = None if math.isinf(self.best_figure) else self.best_figure
-        return values
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Progress":
-        best = -math.inf if values["best_figure"] is None else values["best_figure"]
-        return cls(**{**values, "best_figure": best, "recent": Sums(**values["recent"])})
 
 
 class Trainer:
@@ -123,9 +78,8 @@ class Trainer:
         self.optimizers = build_optimizers(config.optimizer, model)
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
-    def resume(self) -> None:
-        """Go back to the newest sound training state. CheckpointError if there is none."""
-        tensors, values = self.states.load_newest()
+    def resume(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Go back to a training state, as `StateStore.load_newest` reads it."""
         unpack(tensors, self.model, self.optimizers)
         self.progress = Progress.from_dict(values["progress"])
 
@@ -143,6 +97,11 @@ class Trainer:
         except Interrupted:
             self._save()
             raise
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(
+                f"out of memory at update {self.progress.step + 1}; lower training.batch.max_tokens "
+                f"(now {self.config.batch.max_tokens}) and raise training.batch.accumulate to make up for it"
+            ) from error
         finally:
             self.bar.close()
         return self.progress
@@ -207,19 +166,12 @@ class Trainer:
         batches = [make_batch(self.dataset, batch).to(self.device) for batch in indices]
         tokens = sum(len(batch.labels_N) for batch in batches)
         sums = Sums()
-        try:
-            for batch in batches:
-                with arithmetic(self.dtype, self.device):
-                    logits_NV = self.model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
-                loss, nll = smoothed_loss(logits_NV, batch.labels_N, self.config.label_smoothing)
-                (loss / tokens).backward()
-                sums.add(loss.item(), nll.item(), len(batch.labels_N))
-        except torch.OutOfMemoryError as error:
-            raise TrainingError(
-                f"out of memory in a batch of {max(batch.target_BT.numel() for batch in batches)} target positions; "
-                f"lower training.batch.max_tokens (now {self.config.batch.max_tokens}) and raise "
-                "training.batch.accumulate to make up for it"
-            ) from error
+        for batch in batches:
+            with arithmetic(self.dtype, self.device):
+                logits_NV = self.model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
+            loss, nll = smoothed_loss(logits_NV, batch.labels_N, self.config.label_smoothing)
+            (loss / tokens).backward()
+            sums.add(loss.item(), nll.item(), len(batch.labels_N))
         return sums
 
     def _skip_update(self, norm: float) -> None:
@@ -299,17 +251,3 @@ class Trainer:
     def _out_of_patience(self) -> bool:
         patience = self.config.patience
         return patience is not None and self.progress.validations_since_best >= patience
-
-
-def describe(values: dict[str, Any], validation: Validation) -> str:
-    """A validation as a person reads it: the figures, the samples, and a warning where there is need for one."""
-    lines = [
-        f"epoch {values['epoch']}, update {values['step']}: validation BLEU {validation.bleu:.2f}, "
-        f"chrF {validation.chrf:.2f}, perplexity {values['perplexity']:.2f}, accuracy {validation.accuracy:.1%}"
-        + (" (best so far)" if values["best"] else "")
-    ]
-    for source, translation, reference in validation.samples:
-        lines += [f"  source      {source}", f"  translation {translation}", f"  reference   {reference}"]
-    if validation.warning is not None:
-        lines.append(f"  warning: {validation.warning}")
-    return "\n".join(lines)

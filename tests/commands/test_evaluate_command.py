@@ -1,0 +1,241 @@
+"""evaluate.py: what is scored, what the report holds, and what is refused."""
+
+import dataclasses
+import gzip
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_project import Call, Outcome, Project, write_lines
+
+from translate.commands.evaluate import main
+from translate.data.corpus import read_lines
+from translate.model_file import SavedModel
+from translate.text import tokenizers
+from translate.translator import Translator
+
+
+@pytest.fixture
+def run(call: Call, project: Project, tmp_path: Path) -> Callable[..., Outcome]:
+    """The command with the tiny model, and a report in the folder of the test."""
+    return lambda *arguments: call(
+        main, "--checkpoint", project.model, "--json", tmp_path / "report.json", "--device", "cpu", *arguments
+    )
+
+
+def refused(said: Outcome, message: str) -> None:
+    assert said == Outcome(2, "", f"error: {message}\n")
+
+
+# --- what is scored --------------------------------------------------------------------------------------------------
+
+
+def test_a_split(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
+    said = run("--split", "test")
+    assert said.code == 0
+    names = [line[:18].strip() for line in said.out.split("\n")]
+    assert names == ["BLEU", "BLEU, lower-cased", "chrF", "length ratio", "sentences", ""]
+    first, *others = said.err.split("\n")
+    assert first.startswith("test: 20 pairs, unknown text, sha256 ")
+    assert first.endswith("; beam of 3, length penalty 1")
+    assert others[-2].endswith(f" sentences/s; report: {tmp_path}/report.json")
+
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert said.out.startswith(f"BLEU              {report['bleu']['value']:6.2f} ± {report['bleu']['interval']:.2f} ")
+    for name, part in (("bleu", "case:mixed"), ("bleu_lowercase", "case:lc")):
+        assert report[name]["interval"] > 0
+        assert part in report[name]["signature"]
+        assert "tok:13a" in report[name]["signature"]
+    assert "|nc:6|" in report["chrf"]["signature"]
+    assert report["sentences"] == 20
+    assert report["tokenized_bleu"] is None
+    assert report["text"] == "test"
+    assert report["variant"].startswith("unknown text, sha256 ")
+    assert report["seconds"] > 0
+    assert report["sentences_per_second"] > 0
+    assert report["device"] == "cpu"
+    assert isinstance(report["commit"], str | None)
+    assert report["decoding"]["search"] == "beam"
+    assert report["config"]["data"]["source"] == "es"
+    assert report["model"]["validation"]["step"] > 0
+
+    sources = read_lines(project.corpus / "test.es")
+    translations = read_lines(tmp_path / "report.txt")
+    assert translations == Translator.load(project.model, "cpu").translate(sources)
+    settings = Translator.load(project.model, "cpu").n_best(sources, 1)
+    assert report["truncated"] == sum(not best.finished for (best,) in settings)
+
+
+def test_the_search_can_be_chosen(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    assert "; greedy search\n" in run("--split", "val", "--search", "greedy").err
+    assert (
+        "; beam of 2, length penalty 0.5\n" in run("--split", "val", "--beam-size", "2", "--length-penalty", "0.5").err
+    )
+    decoding = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["decoding"]
+    assert (decoding["beam_size"], decoding["length_penalty"]) == (2, 0.5)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_two_files(ending: str, run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
+    files = []
+    for name in ("test.es", "test.it"):
+        content = (project.corpus / name).read_bytes()
+        files.append(tmp_path / f"mine-{name}{ending}")
+        files[-1].write_bytes(gzip.compress(content) if ending else content)
+    said = run("--source", files[0], "--reference", files[1])
+    assert said.code == 0
+    assert said.err.startswith(f"mine-test.es{ending} / mine-test.it{ending}: 20 pairs, ")
+    assert said.out == run("--split", "test").out
+
+
+def test_the_bleu_of_tutorials_is_labelled(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    said = run("--split", "test", "--tokenized-bleu")
+    (line,) = (line for line in said.out.split("\n") if line.startswith("tokenized BLEU"))
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert line == f"tokenized BLEU    {report['tokenized_bleu']:6.2f}         (torchtext), not comparable"
+
+
+def test_another_folder(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
+    for language in ("es", "it"):
+        shutil.copy(project.corpus / f"test.{language}", tmp_path / f"held-out.{language}")
+    said = run("--split", "held-out", "--data-root", tmp_path)
+    assert said.code == 0
+    assert said.out == run("--split", "test").out
+
+
+def test_translations_that_were_cut_off_are_counted(
+    run: Callable[..., Outcome], project: Project, tmp_path: Path
+) -> None:
+    long = [" ".join(["gato"] * 60)]
+    source = write_lines(tmp_path / "in", read_lines(project.corpus / "test.es") + long)
+    reference = write_lines(tmp_path / "out", read_lines(project.corpus / "test.it") + long)
+    said = run("--source", source, "--reference", reference, "--search", "greedy")
+    truncated = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["truncated"]
+    assert truncated > 0
+    assert f"\n{truncated} of 21 translations were cut off at the length limit\n" in said.err
+
+
+def test_the_newest_run_is_scored_and_the_report_lies_beside_it(
+    call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("translate.runs.project_root", lambda: tmp_path)
+    run = shutil.copytree(project.model.parent, tmp_path / "checkpoints" / "newest")
+    said = call(main, "--split", "test")
+    assert said.err.startswith(f"model: {run}/model.safetensors\ntest: 20 pairs")
+    assert json.loads((run / "test.json").read_text(encoding="utf-8"))["sentences"] == 20
+    assert len(read_lines(run / "test.txt")) == 20
+
+
+# --- without the cache, or with the cache alone ----------------------------------------------------------------------
+
+
+def test_a_model_whose_cache_cannot_be(call: Call, project: Project, tmp_path: Path) -> None:
+    saved = SavedModel.load(project.model)
+    blocked = write_lines(tmp_path / "file", []) / "cache"
+    data = saved.config.data.model_copy(update={"cache": blocked})
+    moved = dataclasses.replace(saved, config=saved.config.model_copy(update={"data": data}))
+    moved.save(tmp_path / "moved.safetensors")
+    said = call(main, "--checkpoint", tmp_path / "moved.safetensors", "--split", "test")
+    assert said.code == 0
+    assert "damaged" not in said.err
+    assert len(read_lines(tmp_path / "test.txt")) == 20
+
+
+def test_cached_text_needs_no_tokenizer(
+    run: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("spacy", "torchtext"):
+        monkeypatch.setitem(sys.modules, module, None)
+    tokenizers._spacy_tokenizer.cache_clear()
+    assert run("--split", "test").code == 0
+    other = write_lines(tmp_path / "in", ["el gato"])
+    said = run("--source", other, "--reference", other)
+    assert said.code == 2
+    assert "error: cutting text into words needs spaCy, but the module 'spacy' is not installed" in said.err
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--split", "test", "--source", "a", "--reference", "b"),
+        ("--split", "test", "--reference", "b"),
+        ("--source", "a"),
+        ("--reference", "b"),
+    ],
+)
+def test_neither_or_both(options: tuple[str, ...], run: Callable[..., Outcome]) -> None:
+    refused(run(*options), "give either --split NAME, or both --source FILE and --reference FILE")
+
+
+def test_an_unknown_split(run: Callable[..., Outcome], project: Project) -> None:
+    refused(
+        run("--split", "tset"),
+        f"No split 'tset' in {project.corpus}: looked for tset.es and tset.it, plain or .gz. "
+        "Splits there: test, train, val. Did you mean test? Set data.root (--data-root) to the folder that has them.",
+    )
+
+
+def test_unequal_counts(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "in", ["el gato", "el perro come", "el niño"])
+    reference = write_lines(tmp_path / "out", ["il gatto", "il bambino"])
+    said = run("--source", source, "--reference", reference)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(
+        f"error: {source} has 3 lines, {reference} has 2; line by line they must belong together. They seem to part "
+    )
+
+
+@pytest.mark.parametrize("content", [[], ["", "  "]])
+def test_empty_files(content: list[str], run: Callable[..., Outcome], tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "in", content)
+    reference = write_lines(tmp_path / "out", ["il gatto"])
+    refused(run("--source", source, "--reference", reference), f"{source} has no text. It needs one sentence a line.")
+    refused(run("--source", reference, "--reference", source), f"{source} has no text. It needs one sentence a line.")
+
+
+def test_a_missing_file(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    refused(run("--source", absent, "--reference", absent), f"{absent} does not exist. Check the path.")
+
+
+def test_search_that_cannot_be(run: Callable[..., Outcome]) -> None:
+    refused(
+        run("--split", "test", "--beam-size", "0"),
+        "asked for: decoding.beam_size: given 0, allowed: a whole number above 0",
+    )
+
+
+def test_a_report_that_cannot_be_written(call: Call, project: Project, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    arguments = ("--checkpoint", project.model, "--split", "test", "--json")
+    refused(
+        call(main, *arguments, tmp_path),
+        f"{tmp_path} is no file that a report can be written to; name one: --json FILE",
+    )
+    said = call(main, *arguments, tmp_path / "file" / "report.json")
+    assert said.code == 2
+    assert said.out.startswith("BLEU ")  # The scores are not lost.
+    assert f"error: cannot write {tmp_path}/file/report.json: " in said.err
+    assert said.err.endswith("; name another file with --json\n")
+
+
+@pytest.mark.parametrize("name", ["in.json", "out.json", "report.txt", "model.json"])
+def test_a_report_replaces_nothing_that_is_read(name: str, call: Call, project: Project, tmp_path: Path) -> None:
+    model = shutil.copy(project.model, tmp_path / "model.txt")
+    source = write_lines(tmp_path / "in.txt", ["el gato"])
+    reference = write_lines(tmp_path / "out.txt", ["il gatto"])
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    report = tmp_path / name
+    refused(
+        call(main, "--checkpoint", model, "--source", source, "--reference", reference, "--json", report),
+        f"the report {report} and its translations {report.stem}.txt would replace each other or a file that is read; "
+        "name another file: --json FILE",
+    )
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

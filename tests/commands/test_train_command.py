@@ -1,0 +1,276 @@
+"""train.py: a run by the command, how it is stopped and resumed, and what is refused before anything is computed."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+
+import pytest
+import torch
+from tiny_project import Call, Outcome, Project, write_lines
+
+from translate.commands.train import main
+from translate.model_file import SavedModel
+from translate.training.trainer import Trainer
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(call: Call, untrained: Project) -> Run:
+    """The command with the config of the project that may be spoilt, and one epoch where it comes so far."""
+    return lambda *arguments: call(main, "--config", untrained.config, "training.max_epochs=1", *arguments)
+
+
+def refused(said: Outcome, message: str) -> None:
+    """Nothing but the message, after what was read without fault."""
+    assert said.code == 2
+    assert said.out == ""
+    before, _, error = said.err.partition("error: ")
+    assert error == f"{message}\n"
+    assert "Traceback" not in before
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run(project: Project) -> None:
+    saved = SavedModel.load(project.model)
+    assert (saved.source.language, saved.target.language) == ("es", "it")
+    assert "también" in saved.source.vocabulary
+    run = project.model.parent
+    assert {path.name for path in run.iterdir()} == {
+        "config.yaml",
+        "finished.json",
+        "metrics.jsonl",
+        "model.safetensors",
+        "states",
+    }
+    validations = [json.loads(row) for row in (run / "metrics.jsonl").read_bytes().split(b"\n")[:-1]]
+    assert max(row["bleu"] for row in validations if row["kind"] == "validation") > 20
+
+
+def test_what_is_said_goes_to_standard_error(run: Run, untrained: Project) -> None:
+    said = run()
+    assert (said.code, said.out) == (0, "")
+    assert said.err.startswith("train: 200 pairs, unknown text, sha256 ")
+    assert said.err.endswith(f"the best model is {untrained.model}\n")
+
+
+def test_files_by_name(run: Run, untrained: Project) -> None:
+    corpus = untrained.corpus
+    for split in ("train", "val"):
+        for language in ("es", "it"):
+            (corpus / f"{split}.{language}").rename(corpus / f"{split}, by name.{language}.txt")
+    files = [
+        f"data.{key}={{source: '{corpus}/{split}, by name.es.txt', target: '{corpus}/{split}, by name.it.txt'}}"
+        for key, split in (("train", "train"), ("valid", "val"))
+    ]
+    said = run(*files)
+    assert said.code == 0
+    assert said.err.startswith("train, by name.es.txt / train, by name.it.txt: 200 pairs, ")
+
+
+def test_a_signal_then_a_resume(run: Run, untrained: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        update = Trainer._update
+
+        def interrupted(self: Trainer, batches: list[object]) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            update(self, batches)  # type: ignore[arg-type]
+
+        patch.setattr(Trainer, "_update", interrupted)
+        said = run()
+    assert (said.code, said.out) == (130, "")
+    assert said.err.endswith("stopped by SIGINT; all is saved. Go on with the same command and --resume\n")
+    assert not untrained.model.exists()
+    said = run("--resume")
+    assert said.code == 0
+    assert said.err.endswith(f"the best model is {untrained.model}\n")
+    assert run("--resume").err.endswith(
+        f"{untrained.model.parent} is finished: there is nothing to resume\nthe best model is {untrained.model}\n"
+    )
+
+
+def test_ctrl_c_before_there_is_anything_to_save(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(config: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("translate.pipeline.read_training_text", interrupted)
+    assert run() == Outcome(130, "", "stopped\n")
+
+
+# --- the config ------------------------------------------------------------------------------------------------------
+
+
+def test_no_config_file(call: Call, untrained: Project) -> None:
+    path = untrained.folder / "tny.yaml"
+    refused(call(main, "--config", path), f"{path}: no such file; did you mean {untrained.config}?")
+
+
+def test_a_config_that_is_no_yaml(call: Call, untrained: Project) -> None:
+    untrained.config.write_text("model: {d_model: 16\n", encoding="utf-8")
+    refused(
+        call(main, "--config", untrained.config),
+        f"{untrained.config}:2: not YAML (column 1): while parsing a flow mapping, expected ',' or '}}', "
+        "but got '<stream end>'",
+    )
+
+
+def test_all_problems_at_once(call: Call, untrained: Project) -> None:
+    untrained.config.write_text(
+        "modle: {}\ntraining:\n  max_epochs: ten\n  label_smoothing: 1.5\nmodel: {d_model: 30, heads: 4}\n",
+        encoding="utf-8",
+    )
+    said = call(main, "--config", untrained.config, "trainig.keep_last=1", "seed")
+    assert said.code == 2
+    first, *problems = said.err.split("\n")[:-1]
+    assert first == f"error: 6 problems in {untrained.config}:"
+    place = untrained.config
+    assert {problem.strip() for problem in problems} == {
+        f"{place}:1: modle: unknown key; did you mean 'model'?",
+        "override 'trainig.keep_last=1': trainig: unknown key; did you mean 'training'?",
+        "override 'seed': write section.key=value",
+        f"{place}:3: training.max_epochs: given 'ten', allowed: a whole number above 0 or null",
+        f"{place}:4: training.label_smoothing: given 1.5, allowed: a number from 0 to below 1",
+        f"{place}:5: model: heads: 4 does not divide d_model: 30; possible: [1, 2, 3, 5, 6, 10, 15, 30]",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "the following arguments are required: --config"),
+        (("--config", "x", "--resume", "--overwrite"), "argument --overwrite: not allowed with argument --resume"),
+        (("--config", "x", "--resmue"), "unrecognized arguments: --resmue"),
+    ],
+)
+def test_options_that_are_none(options: tuple[str, ...], message: str, call: Call) -> None:
+    said = call(main, *options)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.endswith(f"error: {message}\n")
+
+
+# --- the corpus ------------------------------------------------------------------------------------------------------
+
+
+def test_missing_files(run: Run, untrained: Project) -> None:
+    (untrained.corpus / "train.it").unlink()
+    refused(
+        run(),
+        f"{untrained.corpus}: train.es is there, but neither train.it nor train.it.gz. "
+        f"Put one of them into {untrained.corpus}.",
+    )
+    (untrained.corpus / "train.es").unlink()
+    refused(
+        run(),
+        f"No split 'train' in {untrained.corpus}: looked for train.es and train.it, plain or .gz (or under the name "
+        "training). Splits there: test, val. Set data.root (--data-root) to the folder that has them.",
+    )
+
+
+def test_a_missing_folder(run: Run, untrained: Project) -> None:
+    shutil.rmtree(untrained.corpus)
+    refused(
+        run(),
+        f"No split 'train' in {untrained.corpus}: looked for train.es and train.it, plain or .gz (or under the name "
+        f"training). The folder {untrained.corpus} does not exist. "
+        "Set data.root (--data-root) to the folder that has them.",
+    )
+
+
+def test_unequal_line_counts(run: Run, untrained: Project) -> None:
+    source = write_lines(
+        untrained.corpus / "train.es", ["niño", "el gato verde come el perro", "gato", "el niño también ve el gato"]
+    )
+    target = write_lines(untrained.corpus / "train.it", ["bambino", "gatto", "il bambino anche vede il gatto"])
+    refused(
+        run(),
+        f"{source} has 4 lines, {target} has 3; line by line they must belong together. They seem to part near line 2:"
+        "\n  source: 'el gato verde come el perro'\n  target: 'gatto'",
+    )
+
+
+def test_bytes_that_are_not_utf8(run: Run, untrained: Project) -> None:
+    path = untrained.corpus / "train.es"
+    path.write_bytes(path.read_bytes() + "niño\n".encode("latin-1"))
+    refused(
+        run(),
+        f"{path}, line 201, byte 3: 0xf1 is not UTF-8 (invalid continuation byte). Save the file as UTF-8.",
+    )
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_an_empty_corpus(split: str, run: Run, untrained: Project) -> None:
+    for language in ("es", "it"):
+        write_lines(untrained.corpus / f"{split}.{language}", ["", " "])
+    refused(run(), f"{untrained.corpus}/{split}.es has no text. It needs one sentence a line.")
+
+
+def test_no_word_is_left(run: Run) -> None:
+    said = run("text.tokenizer.min_freq=10000")
+    assert said.code == 2
+    assert "error: text.tokenizer.min_freq: 10000 keeps no word of the training text, whose most frequent" in said.err
+    assert said.err.endswith("; lower it\n")
+
+
+def test_no_pair_is_left(run: Run) -> None:
+    said = run("data.filter.max_ratio=0.5")
+    assert said.code == 2
+    assert "error: train: no pair is left to train on (dropped 200 pairs: one side over 0.5 times the other" in said.err
+    assert said.err.endswith("; see data.filter\n")
+
+
+def test_a_language_without_a_tokenizer(run: Run, untrained: Project) -> None:
+    for split in ("train", "val"):
+        shutil.copy(untrained.corpus / f"{split}.es", untrained.corpus / f"{split}.esp")
+    said = run("data.source=esp")
+    assert said.code == 2
+    assert "error: spaCy has no tokenizer for the language 'esp'; did you mean es" in said.err
+
+
+# --- the folder of the run -------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_written(run: Run, untrained: Project) -> None:
+    file = write_lines(untrained.folder / "file", [])
+    refused(run(f"output={file}/run"), f"cannot write to {file}/run (Not a directory); choose another folder: output=…")
+
+
+def test_a_used_folder(run: Run, untrained: Project) -> None:
+    assert run().code == 0
+    used = untrained.model.parent
+    before = untrained.model.read_bytes()
+    refused(
+        run("seed=2"),
+        f"{used} already holds a run; --resume goes on with it, --overwrite replaces it, output=… leaves it alone",
+    )
+    refused(
+        run("seed=2", "--resume"),
+        "cannot resume, because the run began otherwise:\n  seed: 1 → 2\n"
+        "take these changes back, or start a new run with output=…",
+    )
+    assert untrained.model.read_bytes() == before
+    assert run("seed=2", "--overwrite").code == 0
+    assert untrained.model.read_bytes() != before
+    with (untrained.corpus / "val.es").open("a", encoding="utf-8") as source:
+        source.write("el gato\n")
+    with (untrained.corpus / "val.it").open("a", encoding="utf-8") as target:
+        target.write("il gatto\n")
+    refused(
+        run("seed=2", "--resume"),
+        "cannot resume, because the run began otherwise:\n  the valid text is another one\n"
+        "take these changes back, or start a new run with output=…",
+    )
+
+
+def test_nothing_to_resume(run: Run, untrained: Project) -> None:
+    states = untrained.folder / "run" / "states"
+    refused(run("--resume"), f"no training state to resume in {states}; start anew with --overwrite")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
+def test_no_cuda(run: Run) -> None:
+    message = "device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu"
+    refused(run("device=cuda"), message)

@@ -1,0 +1,192 @@
+"""translate.py: what goes in line by line comes out line by line, alone, and what is wrong is said in one message."""
+
+import gzip
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tiny_project import LINES, Call, Outcome, Project, joined
+
+from translate.commands import translate as command
+from translate.commands.translate import main
+from translate.translator import Translator
+
+ODD = {
+    "empty": "",
+    "blanks": "   ",
+    "a no-break space": "\u00a0",
+    "a line separator": "el gato\u2028come",
+    "next line": "el\u0085gato",
+    "a carriage return inside": "el\rgato",
+    "a carriage return at the end": "el gato\r",
+    "a form feed": "el\fgato",
+    "a tab": "el\tgato",
+    "emoji": "👩‍👩‍👧 el gato 😀",
+    "Chinese": "一只猫在看书。",
+    "a byte order mark": "\ufeffel gato",
+    "a null": "el \0 gato",
+    "a special": "<eos> el <pad> gato <unk>",
+}
+
+
+# --- in and out ------------------------------------------------------------------------------------------------------
+
+
+def test_the_model_tells_the_lines_apart(translator: Translator) -> None:
+    assert len(set(translator.translate(LINES))) == len(LINES)
+
+
+def test_arguments(translate: Call, translator: Translator) -> None:
+    assert translate(*LINES) == Outcome(0, joined(translator.translate(LINES)), "")
+
+
+def test_options_between_arguments(translate: Call, translator: Translator) -> None:
+    expected = joined(translator.translate(["el gato", "el perro"], search="greedy"))
+    assert translate("el gato", "--search", "greedy", "el perro").out == expected
+
+
+def test_an_argument_of_two_lines_and_an_empty_one(translate: Call, translator: Translator) -> None:
+    assert translate("el gato\nel perro", "").out == joined([*translator.translate(["el gato", "el perro"]), ""])
+
+
+def test_standard_input(translate: Call, translator: Translator) -> None:
+    stdin = b"\xef\xbb\xbf" + "\r\n".join(LINES).encode()  # as some editors write it: with a byte order mark, and so on
+    assert translate(stdin=stdin) == Outcome(0, joined(translator.translate(LINES)), "")
+
+
+@pytest.mark.parametrize("name", ["lines.es", "lines.es.gz"])
+def test_files(name: str, translate: Call, translator: Translator, tmp_path: Path) -> None:
+    content = joined(LINES).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    output = tmp_path / "new" / "lines.it"
+    assert translate("--input", tmp_path / name, "--output", output) == Outcome(0, "", "")
+    assert output.read_bytes().decode() == joined(translator.translate(LINES))
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_nothing_in_nothing_out(translate: Call, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    assert translate(stdin=b"") == Outcome(0, "", "")
+    assert translate("--input", tmp_path / "empty", "--output", tmp_path / "out") == Outcome(0, "", "")
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+@pytest.mark.parametrize("line", ODD.values(), ids=ODD.keys())
+def test_n_lines_in_n_lines_out(line: str, translate: Call, tmp_path: Path) -> None:
+    content = joined(["el perro", line, "el gato"]).encode()
+    (tmp_path / "in").write_bytes(content)
+    from_file, piped = translate("--input", tmp_path / "in"), translate(stdin=content)
+    assert from_file == piped
+    first, odd, last, after = piped.out.split("\n")
+    assert first
+    assert last
+    assert bool(odd) == bool(line.strip())
+    assert after == ""
+    assert piped.code == 0
+
+
+def test_a_line_of_ten_thousand_words(translate: Call) -> None:
+    said = translate("--search", "greedy", "gato", " ".join(["gato"] * 10_000), "gato")
+    first, long, last, _ = said.out.split("\n")
+    assert first == last
+    assert long
+    assert said.code == 0
+
+
+def test_translations_that_were_cut_off_are_counted(translate: Call, translator: Translator) -> None:
+    long = " ".join(["gato"] * 60)
+    settings = translator.settings(search="greedy")
+    cut = [not best.finished for (best,) in translator.n_best(["el gato", long], 1, settings)]
+    assert cut == [False, True]
+    assert (
+        translate("--search", "greedy", "el gato", long).err == "1 of 2 translations were cut off at the length limit\n"
+    )
+
+
+def test_line_numbers_go_on_from_chunk_to_chunk(
+    translate: Call, monkeypatch: pytest.MonkeyPatch, translator: Translator
+) -> None:
+    monkeypatch.setattr(command, "CHUNK", 2)
+    said = translate("--n-best", "1", "--unknown", stdin=joined([*LINES, "zorro"]).encode())
+    rows = [row.split("\t") for row in said.out.split("\n")[:-1]]
+    assert [row[0] for row in rows] == ["1", "2", "3", "4", "5", "6"]
+    assert [row[4] for row in rows] == translator.translate([*LINES, "zorro"])
+    assert said.err == "line 6: unknown: zorro\n"
+
+
+def test_a_person_at_the_keyboard_is_answered_line_by_line(call: Call, project: Project) -> None:
+    answered: list[str] = []
+
+    def typed() -> Iterator[bytes]:
+        yield b"el gato\n"
+        captured: Any = sys.stdout
+        answered.append(captured.getvalue())
+        yield b"el perro\n"
+
+    keyboard = SimpleNamespace(buffer=typed(), isatty=lambda: True)
+    said = call(main, "--checkpoint", project.model, stdin=keyboard)
+    assert said.out.count("\n") == 2
+    assert answered == [said.out[: said.out.index("\n") + 1]]
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def test_n_best(translate: Call, translator: Translator) -> None:
+    said = translate("--n-best", "3", "el gato come", "", "el perro")
+    rows = [row.split("\t") for row in said.out.split("\n")[:-1]]
+    assert [row[0] for row in rows] == ["1", "1", "1", "2", "3", "3", "3"]
+    assert rows[3] == ["2", "0.0000", "1", "0.0000", ""]
+    (expected,) = translator.n_best(["el gato come"], 3)
+    assert rows[:3] == [["1", f"{t.log_probability:.4f}", str(t.length), f"{t.score:.4f}", t.text] for t in expected]
+    for _, log_probability, length, score, _ in rows:
+        assert float(score) == pytest.approx(float(log_probability) / int(length), abs=1e-4)  # length penalty 1
+
+
+def test_a_beam_of_one_is_greedy_search(translate: Call) -> None:
+    assert translate("--beam-size", "1", *LINES) == translate("--search", "greedy", *LINES)
+
+
+def test_unknown_words_are_listed_apart(translate: Call) -> None:
+    said = translate("--unknown", "el zorro ve", "el gato", "dos años")
+    assert said.err == "line 1: unknown: zorro\nline 3: unknown: dos años\n"
+    assert said.out.count("\n") == 3
+    assert "unk" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--n-best", "2", "--search", "greedy"),
+            "greedy search finds one translation of each sentence, not 2; use beam search",
+        ),
+        (("--n-best", "4"), "a beam of 3 cannot give 4 translations; use a beam size of 4"),
+        (
+            ("--beam-size", "2", "--search", "greedy"),
+            "greedy search knows no beam_size; leave it out, or search with a beam",
+        ),
+        (("--length-penalty", "-1"), "asked for: decoding.length_penalty: given -1.0, allowed: a number of at least 0"),
+        (("--length-penalty", "nan"), "asked for: decoding.length_penalty: given nan, allowed: a number of at least 0"),
+    ],
+)
+def test_search_that_cannot_be(options: tuple[str, ...], message: str, translate: Call) -> None:
+    assert translate("el gato", *options) == Outcome(2, "", f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--n-best", "0"), "argument --n-best: 0 is not at least 1"),
+        (("--beam-size", "many"), "argument --beam-size: invalid positive value: 'many'"),
+        (("--search", "bean"), "argument --search: invalid choice: 'bean'"),
+        (("--serach", "beam"), "unrecognized arguments: --serach"),
+    ],
+)
+def test_options_that_are_none(options: tuple[str, ...], message: str, translate: Call) -> None:
+    said = translate("el gato", *options)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err

@@ -1,0 +1,94 @@
+"""translate.py: input that cannot be read, output that cannot be written, and files that appear only when complete."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from tiny_project import LINES, Call, Outcome, joined, write_lines
+
+from translate.commands import translate as command
+from translate.translator import Translator
+
+
+def test_standard_input_that_is_not_utf8(translate: Call) -> None:
+    message = "standard input, line 2, byte 4: invalid continuation byte; give UTF-8 text"
+    assert translate(stdin=b"el gato\nel \xf1i\xf1o\n") == Outcome(2, "", f"error: {message}\n")
+
+
+def test_a_file_that_is_not_utf8(translate: Call, tmp_path: Path) -> None:
+    path = tmp_path / "latin1"
+    path.write_bytes("el gato\nel niño\n".encode("latin-1"))
+    assert translate("--input", path) == Outcome(
+        2,
+        "",
+        f"error: {path}, line 2, byte 6: 0xf1 is not UTF-8 (invalid continuation byte). Save the file as UTF-8.\n",
+    )
+
+
+def test_an_argument_that_is_not_utf8(translate: Call) -> None:
+    latin1 = os.fsdecode("el niño".encode("latin-1"))
+    message = "sentence 2, byte 6: invalid continuation byte; give UTF-8 text"
+    assert translate("el gato", latin1) == Outcome(2, "", f"error: {message}\n")
+
+
+def test_no_such_input(translate: Call, tmp_path: Path) -> None:
+    said = translate("--input", tmp_path / "absent")
+    assert said == Outcome(2, "", f"error: {tmp_path}/absent does not exist. Check the path.\n")
+
+
+def test_sentences_and_a_file(translate: Call, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "in", LINES)
+    message = "sentences and --input are both given; use one of them"
+    assert translate("--input", path, "el gato") == Outcome(2, "", f"error: {message}\n")
+
+
+def test_output_that_cannot_be_written(translate: Call, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    message = f"cannot write {tmp_path}: Is a directory"
+    assert translate("--output", tmp_path, "el gato") == Outcome(2, "", f"error: {message}\n")
+    said = translate("--output", tmp_path / "file" / "out", "el gato")
+    assert (said.code, said.out) == (2, "")
+    assert re.fullmatch(rf"error: cannot write {tmp_path}/file/out: (File exists|Not a directory)\n", said.err)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_output_appears_only_when_it_is_complete(
+    translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "CHUNK", 1)
+    output = tmp_path / "out"
+    output.write_text("older\n", encoding="utf-8")
+    said = translate("--output", output, stdin=b"el gato\n\xff\n")
+    message = "standard input, line 2, byte 1: invalid start byte; give UTF-8 text"
+    assert said == Outcome(2, "", f"error: {message}\n")
+    assert output.read_text(encoding="utf-8") == "older\n"
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_ctrl_c(translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translator, "n_best", interrupted)
+    assert translate("--output", tmp_path / "out", "el gato") == Outcome(130, "", "stopped\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_and_a_pipe_stay_what_they_are(translate: Call, tmp_path: Path, translator: Translator) -> None:
+    expected = joined(translator.translate(LINES)).encode()
+    target = write_lines(tmp_path / "target", ["older"])
+    (tmp_path / "link").symlink_to(target)
+    assert translate("--output", tmp_path / "link", *LINES).code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert target.read_bytes() == expected
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert translate("--output", pipe, *LINES).code == 0
+        assert os.read(reader, 1 << 16) == expected
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()

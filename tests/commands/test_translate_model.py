@@ -1,0 +1,107 @@
+"""translate.py: which model translates, and what is no model."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from tiny_project import Call, Outcome, Project, joined
+
+from translate.commands.translate import main
+from translate.translator import Translator
+
+
+def test_the_newest_finished_run_is_named(
+    call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
+) -> None:
+    monkeypatch.setattr("translate.runs.project_root", lambda: tmp_path)
+    for time, name in ((100, "old"), (300, "new"), (200, "other")):
+        shutil.copytree(project.model.parent, tmp_path / "checkpoints" / name)
+        os.utime(tmp_path / "checkpoints" / name / "finished.json", (time, time))
+    unfinished = shutil.copytree(project.model.parent, tmp_path / "checkpoints" / "unfinished")
+    (unfinished / "finished.json").unlink()
+    said = call(main, "el gato")
+    newest = tmp_path / "checkpoints" / "new" / "model.safetensors"
+    assert said == Outcome(0, joined(translator.translate(["el gato"])), f"model: {newest}\n")
+
+
+def test_no_model_at_all(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translate.runs.project_root", lambda: tmp_path)
+    assert call(main, "el gato") == Outcome(
+        2,
+        "",
+        f"error: no finished run under {tmp_path}/checkpoints; train one with: python scripts/train.py --config "
+        "configs/demo.yaml, or name a model file with --checkpoint FILE\n",
+    )
+
+
+def missing(path: Path, project: Project) -> None:
+    pass
+
+
+def folder(path: Path, project: Project) -> None:
+    path.mkdir()
+
+
+def empty(path: Path, project: Project) -> None:
+    path.touch()
+
+
+def words(path: Path, project: Project) -> None:
+    path.write_text("not a model\n" * 100, encoding="utf-8")
+
+
+def pickled(path: Path, project: Project) -> None:
+    torch.save({"weights": torch.zeros(3)}, path)
+
+
+def foreign(path: Path, project: Project) -> None:
+    save_file({"weights": torch.zeros(3)}, path)
+
+
+def truncated(path: Path, project: Project) -> None:
+    path.write_bytes(project.model.read_bytes()[:-1000])
+
+
+def changed(path: Path, project: Project) -> None:
+    content = bytearray(project.model.read_bytes())
+    content[-1000] ^= 1
+    path.write_bytes(content)
+
+
+def state(path: Path, project: Project) -> None:
+    shutil.copy(max(project.folder.glob("run/states/*.safetensors")), path)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (missing, "{} is missing; a model is a .safetensors file"),
+        (folder, "{} is a folder; a model is a .safetensors file"),
+        (empty, "{} is damaged, or not a safetensors file: "),
+        (words, "{} is damaged, or not a safetensors file: "),
+        (pickled, "{} is damaged, or not a safetensors file: "),
+        (truncated, "{} is damaged, or not a safetensors file: "),
+        (foreign, "{} is a safetensors file, but not one of this project's"),
+        (changed, "{} is damaged: its content does not fit its digest"),
+        (state, "{} holds 'translate training state 1', not 'translate model 1'; give a model.safetensors"),
+    ],
+)
+def test_what_is_no_model(
+    make: Callable[[Path, Project], None], message: str, call: Call, project: Project, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.safetensors"
+    make(path, project)
+    said = call(main, "--checkpoint", path, "el gato")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"error: {message.format(path)}")
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
+def test_no_cuda(translate: Call) -> None:
+    message = "device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu"
+    assert translate("--device", "cuda", "el gato") == Outcome(2, "", f"error: {message}\n")

@@ -1,0 +1,191 @@
+"""The scripts as a user runs them: processes of their own, in any folder, in any locale, with pipes and signals."""
+
+import importlib.metadata
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tiny_runs import TinyProject, newest_state, sentences, write_split
+
+from translate.data.corpus import read_lines
+from translate.pipeline import train
+from translate.runs import RunFolder
+from translate.translator import Translator
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ("train", "translate", "evaluate")
+# An ASCII locale, without the help that Python has for it.
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def command(script: str, *arguments: object) -> list[str]:
+    return [sys.executable, str(ROOT / "scripts" / f"{script}.py"), *map(str, arguments)]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Streams buffered as usual, and one thread."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONUNBUFFERED", "PYTHONPATH")}
+    return {**kept, "OMP_NUM_THREADS": "1", **more}
+
+
+def run(
+    script: str, *arguments: object, folder: Path, stdin: bytes = b"", variables: dict[str, str] | None = None
+) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        command(script, *arguments), input=stdin, capture_output=True, cwd=folder, env=environment(**variables or {})
+    )
+
+
+@contextmanager
+def started(script: str, *arguments: object, folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """A script under way, with pipes to all its streams."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command(script, *arguments), stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=environment()
+    ) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
+    while not condition() and process.poll() is None:
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def model(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained model, alone in its folder."""
+    folder = tmp_path_factory.mktemp("trained")
+    return train(TinyProject(tiny_corpus, folder).config()).model.rename(folder / "model.safetensors")
+
+
+# --- from anywhere ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("folder", ["/", "scripts", "translate"])
+def test_help(script: str, folder: str) -> None:
+    done = run(script, "--help", folder=ROOT / folder, variables=C_LOCALE)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(f"usage: {script}.py ".encode())
+
+
+def test_console_entry_points() -> None:
+    entries = importlib.metadata.distribution("translate").entry_points
+    found = {entry.name: entry.value for entry in entries if entry.group == "console_scripts"}
+    names = {"train": "translate-train", "translate": "translate-text", "evaluate": "translate-evaluate"}
+    assert found == {names[script]: f"translate.commands.{script}:main" for script in SCRIPTS}
+    assert all(callable(entry.load()) for entry in entries)
+
+
+@pytest.mark.slow
+def test_train_then_translate_then_evaluate(tmp_path: Path) -> None:
+    write_split(tmp_path / "Käse/corpus", "train", *sentences(60, seed=1))
+    write_split(tmp_path / "Käse/corpus", "val", *sentences(9, seed=2))
+    (tmp_path / "Käse/small.yaml").write_text(
+        "output: run\ndata: {root: corpus, cache: cache}\n"
+        "model: {d_model: 16, ffn: 32, heads: 2, encoder_layers: 1, decoder_layers: 1}\n"
+        "training: {max_epochs: 1, precision: float32}\n"
+        "decoding: {max_ratio: 1, max_extra: 1}\n",
+        encoding="utf-8",
+    )
+    trained = run("train", "--config", "Käse/small.yaml", "seed=3", "--overwrite", folder=tmp_path)
+    assert (trained.returncode, trained.stdout) == (0, b"")
+    assert trained.stderr.decode().endswith(f"the best model is {tmp_path}/Käse/run/model.safetensors\n")
+    assert "Traceback" not in trained.stderr.decode()
+
+    with_model = ("--checkpoint", "Käse/run/model.safetensors")
+    source, output = "Käse/corpus/train.de", "new/train.en"
+    translated = run("translate", *with_model, "--input", source, "--output", output, folder=tmp_path)
+    assert (translated.returncode, translated.stdout) == (0, b"")
+    assert len(read_lines(tmp_path / output)) == 60
+
+    scored = run("evaluate", *with_model, "--source", source, "--reference", output, folder=tmp_path)
+    assert scored.returncode == 0
+    assert scored.stdout.startswith(b"BLEU              100.00 ")
+    assert scored.stderr.decode().endswith("; report: Käse/run/train.de.json\n")
+    assert read_lines(tmp_path / "Käse/run/train.de.txt") == read_lines(tmp_path / output)
+    assert json.loads((tmp_path / "Käse/run/train.de.json").read_text(encoding="utf-8"))["sentences"] == 60
+
+
+@pytest.mark.slow
+def test_a_locale_of_ascii(model: Path, tmp_path: Path) -> None:
+    arguments = ("--checkpoint", model, "--unknown", "--n-best", "1")
+    asked = run("translate", *arguments, "bako größer", "猫", folder=tmp_path, variables=C_LOCALE)
+    assert asked.returncode == 0
+    assert asked.stderr.decode() == "line 1: unknown: größer\nline 2: unknown: 猫\n"
+    piped = run("translate", *arguments, stdin="bako größer\n猫".encode(), folder=tmp_path, variables=C_LOCALE)
+    assert (piped.returncode, piped.stdout, piped.stderr) == (0, asked.stdout, asked.stderr)
+
+
+# --- pipes and signals -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_reader_leaves(model: Path, tmp_path: Path) -> None:
+    with started("translate", "--checkpoint", model, "--search", "greedy", folder=tmp_path) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.stdin.write(b"bako\n" * 1500)
+        process.stdin.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (141, b"")
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_translating(model: Path, tmp_path: Path) -> None:
+    arguments = ("--checkpoint", model, "--search", "greedy")
+    with started("translate", *arguments, folder=tmp_path) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write(b"bako\n" * 1000)
+        process.stdin.flush()
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)  # It waits for more.
+        said = process.stderr.read()
+    assert (process.returncode, said) == (130, b"stopped\n")
+    assert first.decode() == Translator.load(model, "cpu").translate(["bako"], search="greedy")[0] + "\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_behind_standard_output(model: Path, tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command("translate", "--checkpoint", model, "bako"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env=environment(),
+        )
+    assert (done.returncode, done.stderr) == (2, b"error: the disk is full\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_training(number: signal.Signals, code: int, tiny: TinyProject) -> None:
+    tiny.config()  # writes the file
+    arguments = ("--config", tiny.folder / "tiny.yaml", "training.max_epochs=1000", "training.validate_every=50")
+    with started("train", *arguments, folder=tiny.folder) as process:
+        assert process.stdout
+        assert process.stderr
+        wait_for((tiny.folder / "run/model.safetensors").exists, process)
+        process.send_signal(number)
+        out, said = process.stdout.read(), process.stderr.read().decode()
+    assert (process.returncode, out) == (code, b"")
+    assert said.endswith(f"stopped by {number.name}; all is saved. Go on with the same command and --resume\n")
+    assert "Traceback" not in said
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] >= 50

@@ -1,0 +1,86 @@
+"""The saved states of a run: the last few, whole ones, and what happens to damaged ones."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, sigterm, stop, update
+
+from translate.errors import CheckpointError
+from translate.pipeline import train
+from translate.runs import RunFolder
+from translate.training.checkpoint import StateStore
+
+
+def truncate(state: Path) -> None:
+    os.truncate(state, state.stat().st_size // 2)
+
+
+def empty(state: Path) -> None:
+    os.truncate(state, 0)
+
+
+def flip_a_bit(state: Path) -> None:
+    content = bytearray(state.read_bytes())
+    content[-100] ^= 1
+    state.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [truncate, empty, flip_a_bit])
+@pytest.mark.parametrize("keep_last", [1, 2])
+def test_a_damaged_state_is_passed_over(
+    damage: Callable[[Path], None],
+    keep_last: int,
+    tiny: TinyProject,
+    uninterrupted: Callable[..., RunFolder],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stop(sigterm, update(16), tiny)
+    damage(tiny.folder / "run/states/step-00000016.safetensors")
+    # Once more before the damaged state is written anew: what is saved on the way must not be taken for an older one.
+    stop(sigterm, update(1), tiny, f"training.keep_last={keep_last}", resume=True)
+    assert "step-00000016.safetensors is damaged" in caplog.text
+    assert "going back to the state before it" in caplog.text
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 15
+    assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+def test_no_sound_state(tiny: TinyProject) -> None:
+    stop(sigterm, update(2), tiny)
+    truncate(tiny.folder / "run/states/step-00000002.safetensors")
+    with pytest.raises(CheckpointError, match=r"no training state to resume in .*; start anew with --overwrite"):
+        train(tiny.config(), resume=True)
+
+
+def test_nothing_to_resume(tiny: TinyProject) -> None:
+    with pytest.raises(CheckpointError, match=r"no training state to resume in .*; start anew with --overwrite"):
+        train(tiny.config(), resume=True)
+
+
+@pytest.mark.parametrize("keep", [1, 2, 4])
+def test_the_last_states_are_kept(keep: int, tiny: TinyProject) -> None:
+    run = train(tiny.config("training.checkpoint_every=5", f"training.keep_last={keep}"))
+    steps = [5, 7, 10, 14, 15, 20, 21][-keep:]
+    assert sorted(path.name for path in run.states.iterdir()) == [f"step-{step:08d}.safetensors" for step in steps]
+
+
+def test_a_full_disk_leaves_the_states_before_it(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        at_call(patch, StateStore, "save", 2, lambda: patch.setattr("translate.files.os.fsync", full))
+        with pytest.raises(
+            CheckpointError, match=r"cannot write .*step-00000014\.safetensors: No space left on device"
+        ):
+            train(tiny.config())
+    assert [path.name for path in (tiny.folder / "run/states").iterdir()] == ["step-00000007.safetensors"]
+    assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> None:
+    leftover = tmp_path / ".step-00000001.safetensors.0a1b2c3d"
+    leftover.write_bytes(b"half")
+    StateStore(tmp_path, keep_last=1).save(2, {"weight": torch.zeros(1)}, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002.safetensors"]

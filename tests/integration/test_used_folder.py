@@ -1,0 +1,110 @@
+"""A folder that holds a run already: what --resume accepts, what --overwrite replaces, and what neither touches."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_runs import TinyProject, assert_same_run, sigterm, stop, update
+
+from translate.errors import CheckpointError, DataError
+from translate.pipeline import train
+from translate.runs import RunFolder
+
+# --- what may have changed -------------------------------------------------------------------------------------------
+
+
+def test_other_settings_are_refused_and_all_named(tiny: TinyProject) -> None:
+    stop(sigterm, update(2), tiny)
+    with pytest.raises(CheckpointError) as caught:
+        train(tiny.config("training.optimizer.lr=0.002", "model.dropout=0.2", "decoding.max_extra=5"), resume=True)
+    assert str(caught.value).split("\n") == [
+        "cannot resume, because the run began otherwise:",
+        "  model.dropout: 0.1 → 0.2",
+        "  training.optimizer.lr: 0.005 → 0.002",
+        "  decoding.max_extra: 2 → 5",
+        "take these changes back, or start a new run with output=…",
+    ]
+
+
+@pytest.mark.parametrize(("split", "name"), [("train", "train"), ("val", "valid")])
+def test_another_text_is_refused(split: str, name: str, tiny: TinyProject) -> None:
+    corpus = shutil.copytree(tiny.corpus, tiny.folder / "corpus")
+    stop(sigterm, update(2), tiny, f"data.root={corpus}")
+    with (corpus / f"{split}.en").open("a", encoding="utf-8") as target:
+        target.write("neba\n")
+    with (corpus / f"{split}.de").open("a", encoding="utf-8") as source:
+        source.write("bane\n")
+    with pytest.raises(CheckpointError, match=f"the {name} text is another one"):
+        train(tiny.config(f"data.root={corpus}"), resume=True)
+
+
+def test_a_run_may_move_and_search_otherwise(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
+    stop(sigterm, update(9), tiny)
+    corpus = shutil.copytree(tiny.corpus, tiny.folder / "corpus")
+    (tiny.folder / "run").rename(tiny.folder / "moved")
+    moved = (f"output={tiny.folder}/moved", f"data.root={corpus}", f"data.cache={corpus}/cache2")
+    files = f"data.train={{source: {corpus}/train.de, target: {corpus}/train.en}}"
+    others = ("decoding.beam_size=2", "decoding.search=greedy", "training.keep_last=1", "training.checkpoint_every=2")
+    run = train(tiny.config(*moved, files, *others, "training.samples=0", "threads=1"), resume=True)
+    assert run.path == tiny.folder / "moved"
+    assert_same_run(run, uninterrupted())
+
+
+# --- a folder that holds a run ---------------------------------------------------------------------------------------
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_finished_run_stays_as_it_is(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    run = train(tiny.config())
+    before = contents(run.path)
+    assert train(tiny.config(), resume=True) == run
+    assert f"{run.path} is finished: there is nothing to resume" in caplog.text
+    assert contents(run.path) == before
+    with pytest.raises(CheckpointError, match=r"training\.max_epochs: 3 → 4"):
+        train(tiny.config("training.max_epochs=4"), resume=True)
+
+
+def test_a_run_is_not_overwritten_by_accident(tiny: TinyProject) -> None:
+    stop(sigterm, update(2), tiny)
+    before = contents(tiny.folder / "run")
+    with pytest.raises(CheckpointError) as caught:
+        train(tiny.config())
+    assert str(caught.value) == (
+        f"{tiny.folder}/run already holds a run; --resume goes on with it, --overwrite replaces it, "
+        "output=… leaves it alone"
+    )
+    assert contents(tiny.folder / "run") == before
+
+
+def test_overwriting_replaces_a_run_and_nothing_else(
+    tiny: TinyProject, uninterrupted: Callable[..., RunFolder]
+) -> None:
+    run = train(tiny.config("seed=7", "training.max_epochs=4", "training.keep_last=9"))
+    notes = run.path / "notes.txt"
+    notes.write_text("mine", encoding="utf-8")
+    stop(sigterm, update(2), tiny, overwrite=True)
+    assert not run.finished.exists()
+    assert not run.model.exists()
+    assert [path.name for path in run.states.iterdir()] == ["step-00000002.safetensors"]
+    assert notes.read_text(encoding="utf-8") == "mine"
+    assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["data.root=nowhere"], "nowhere does not exist"),
+        (["model.positions=learned", "model.max_positions=5"], "learned positions go up to"),
+    ],
+)
+def test_a_mistake_overwrites_nothing(overrides: list[str], message: str, tiny: TinyProject) -> None:
+    run = train(tiny.config())
+    before = contents(run.path)
+    with pytest.raises(DataError, match=message):
+        train(tiny.config(*overrides), overwrite=True)
+    assert contents(run.path) == before
