@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, sigterm, stop, update
 
 from translate.errors import CheckpointError
