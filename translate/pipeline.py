@@ -13,7 +13,7 @@ from translate.config.schema import Config, FilePair
 from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import ParallelText, list_splits, read_pair, read_split
 from translate.data.dataset import CorpusCache, Dataset, select_pairs
-from translate.data.fetch import download_multi30k
+from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.device import PRECISIONS, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
 from translate.model.transformer import Transformer
@@ -165,10 +165,11 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
 
 
 def read_training_text(config: Config) -> ParallelText:
-    """The training pairs; Multi30k is downloaded first where its folder is missing and the config allows it."""
-    if config.data.download and not config.data.root.exists():
-        download_multi30k(config.data.root)
-    return read_text(config, config.data.train)
+    """The training pairs; Multi30k is downloaded first where its folder is missing, if the config allows it."""
+    data = config.data
+    if data.download and {data.source, data.target} == {"de", "en"} and is_to_be_downloaded(data.root):
+        download_multi30k(data.root)
+    return read_text(config, data.train)
 
 
 def read_validation_text(config: Config) -> ParallelText:

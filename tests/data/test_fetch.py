@@ -13,7 +13,7 @@ from threading import Event, Thread
 import pytest
 
 from translate.data.corpus import read_lines, text_sha256
-from translate.data.fetch import MIRRORS, MULTI30K_FILES, TRIES, download_multi30k
+from translate.data.fetch import MIRRORS, MULTI30K_FILES, TRIES, download_multi30k, is_to_be_downloaded
 from translate.errors import DataError
 
 # Random, so that the compressed text is long enough to be cut in the middle.
@@ -272,3 +272,23 @@ def test_the_published_files() -> None:
     ]
     assert len(set(MULTI30K_FILES.values())) == 6
     assert all(mirror.startswith("https://") for mirror in MIRRORS)
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        (None, True),
+        ([], True),
+        (["train.de.part.gz"], True),
+        (["train.de.gz", "train.en.gz"], True),
+        (sorted(MULTI30K_FILES), False),
+        (["train.de.gz", "notes.txt"], False),
+    ],
+)
+def test_only_a_folder_of_ours_is_to_be_downloaded(tmp_path: Path, there: list[str] | None, expected: bool) -> None:
+    root = tmp_path / "root"
+    if there is not None:
+        root.mkdir()
+        for name in there:
+            (root / name).touch()
+    assert is_to_be_downloaded(root) is expected

@@ -191,9 +191,10 @@ def test_a_missing_folder_is_downloaded_once(tiny: TinyProject, downloads: list[
 def test_nothing_is_downloaded_unasked(tiny: TinyProject, downloads: list[Path]) -> None:
     with pytest.raises(DataError, match=r"The folder .*missing does not exist"):
         train(tiny.config(f"data.root={tiny.folder}/missing"))
-    (tiny.folder / "empty").mkdir()
-    with pytest.raises(DataError, match=r"No split 'train' in .*empty"):
-        train(tiny.config(f"data.root={tiny.folder}/empty", "data.download=true"))
+    (tiny.folder / "other").mkdir()
+    (tiny.folder / "other" / "notes.txt").touch()
+    with pytest.raises(DataError, match=r"No split 'train' in .*other"):
+        train(tiny.config(f"data.root={tiny.folder}/other", "data.download=true"))
     assert downloads == []
 
 

@@ -220,7 +220,7 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         shown = ", ".join(files[:8]) + (", …" if len(files) > 8 else "")
         state = f"There is no split in these languages; files there: {shown or 'none'}."
     remedy = "Set data.root (--data-root) to the folder that has them"
-    if {source, target} == {"de", "en"} and any(name in DOWNLOADED_SPLITS for name in names):
+    if not root.exists() and {source, target} == {"de", "en"} and any(name in DOWNLOADED_SPLITS for name in names):
         remedy += ", or data.download=true to download Multi30k"
     also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
     return (

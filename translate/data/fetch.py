@@ -72,6 +72,15 @@ def download_multi30k(
         ) from None
 
 
+def is_to_be_downloaded(root: Path, files: Mapping[str, str] = MULTI30K_FILES) -> bool:
+    """Whether `root` is missing, or holds just a part of what an interrupted download was to bring."""
+    if not root.exists():
+        return True
+    there = {path.name for path in root.iterdir()} if root.is_dir() else set()
+    brought = {name for file in files for name in (file, _part(Path(file)).name)}
+    return there <= brought and not there >= set(files)
+
+
 def _is_there(path: Path, sha256: str) -> bool:
     """Whether the text is there, compressed or plain. A file without readable text counts as missing."""
     for candidate in (path.with_suffix(""), path):
@@ -86,9 +95,14 @@ def _is_there(path: Path, sha256: str) -> bool:
     return False
 
 
+def _part(path: Path) -> Path:
+    """Where a transfer grows."""
+    return path.with_suffix(".part.gz")
+
+
 def _fetch(path: Path, sha256: str, mirrors: Sequence[str], timeout: float, report: Callable[[str], None]) -> list[str]:
     """Download one file. Returns nothing on success, else why each mirror failed."""
-    part = path.with_suffix(".part.gz")
+    part = _part(path)
     failures = []
     for mirror in mirrors:
         url = f"{mirror.rstrip('/')}/{path.name}"
