@@ -6,6 +6,7 @@ Dimension letters in names: B sentences, S source positions, T target positions,
 from torch import Tensor, nn
 
 from translate.model.attention import KeysValues, MultiHeadAttention
+from translate.model.dropout import Dropout
 
 
 class FeedForward(nn.Module):
@@ -15,7 +16,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.expand = nn.Linear(d_model, hidden)
         self.activation = activation
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.contract = nn.Linear(hidden, d_model)
         for projection in (self.expand, self.contract):
             nn.init.xavier_uniform_(projection.weight)
@@ -31,7 +32,7 @@ class PreNorm(nn.Module):
     def __init__(self, *, d_model: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def before(self, x_BTD: Tensor) -> Tensor:
         """What the sub-layer gets to see of `x_BTD`."""
@@ -48,7 +49,7 @@ class PostNorm(nn.Module):
     def __init__(self, *, d_model: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def before(self, x_BTD: Tensor) -> Tensor:
         """What the sub-layer gets to see of `x_BTD`."""

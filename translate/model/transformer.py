@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from translate.model.attention import KeysValues
+from translate.model.dropout import Dropout
 from translate.model.layers import DecoderLayer, EncoderLayer
 from translate.model.positions import LearnedPositions, SinusoidalPositions
 
@@ -23,7 +24,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.tokens = tokens
         self.positions = positions
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scale = tokens.embedding_dim**0.5
 
     def forward(self, ids_BT: Tensor, start: int = 0) -> Tensor:
