@@ -125,7 +125,7 @@ def test_pair(tmp_path: Path) -> None:
     pair = read_pair(source, target, "small")
     assert (pair.name, pair.source, pair.target) == ("small", GERMAN, ENGLISH)
     assert pair.source_sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
-    assert pair.variant == f"unknown text, sha256 {pair.source_sha256[:8]}… / {pair.target_sha256[:8]}…"
+    assert pair.variant == f"not a known corpus, sha256 {pair.source_sha256[:8]}… / {pair.target_sha256[:8]}…"
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\n\n", "\n \n"])
@@ -207,16 +207,18 @@ def test_known_pairs(source: tuple[str, ...], target: tuple[str, ...], variant: 
 def test_one_side_known() -> None:
     other = "0123456789" * 6
     assert describe_variant("val", 1014, sha256_of("val", "de", "WMT16 tarball"), other) == (
-        "Multi30k val.de (WMT16 tarball) / unknown text, sha256 01234567…"
+        "Multi30k val.de (WMT16 tarball) / not a known corpus, sha256 01234567…"
     )
     assert describe_variant("val", 1014, other, sha256_of("val", "en")) == (
-        "unknown text, sha256 01234567… / Multi30k val.en"
+        "not a known corpus, sha256 01234567… / Multi30k val.en"
     )
 
 
 @pytest.mark.parametrize(("lines", "note"), [(1014, " (as long as Multi30k val, but not the same)"), (500, "")])
 def test_unknown_text_under_a_known_name(lines: int, note: str) -> None:
-    assert describe_variant("val", lines, "a" * 64, "b" * 64) == f"unknown text, sha256 aaaaaaaa… / bbbbbbbb…{note}"
+    assert (
+        describe_variant("val", lines, "a" * 64, "b" * 64) == f"not a known corpus, sha256 aaaaaaaa… / bbbbbbbb…{note}"
+    )
 
 
 def test_sides_of_two_splits_are_refused() -> None:
