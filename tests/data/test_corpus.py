@@ -3,7 +3,6 @@
 import errno
 import gzip
 import hashlib
-import os
 import re
 from collections.abc import Iterator
 from itertools import product
@@ -347,15 +346,6 @@ def test_file_instead_of_folder(tmp_path: Path) -> None:
 
 
 # --- the real corpus -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def multi30k() -> Path:
-    default = Path(__file__).resolve().parents[3] / "shared" / "multi30k"
-    root = Path(os.environ.get("MULTI30K", default))
-    if not root.is_dir():
-        pytest.skip(f"Multi30k is not in {root}; set MULTI30K to its folder")
-    return root
 
 
 @pytest.mark.parametrize("split", ["train", "val", "test_2016_flickr"])

@@ -1,7 +1,6 @@
 """Text to ids and back, with codecs learned from a small text of our own and, where it is there, from Multi30k."""
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from string import Formatter
@@ -187,14 +186,6 @@ def test_json_round_trip_keeps_the_fingerprint(german: Codec, english: Codec) ->
 
 
 # --- the real corpus -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def multi30k() -> Path:
-    root = Path(os.environ.get("MULTI30K", Path(__file__).parents[3] / "shared" / "multi30k"))
-    if not root.is_dir():
-        pytest.skip(f"Multi30k is not in {root}; set MULTI30K to its folder")
-    return root
 
 
 @pytest.fixture(scope="module")
