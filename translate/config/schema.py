@@ -124,6 +124,11 @@ class ModelConfig(Section):
     max_positions: PositiveInt = Field(
         512, description="Longest sentence, in tokens, that learned positions can place. Sinusoids have no limit."
     )
+    embedding_init: Literal["normal", "xavier"] = Field(
+        "normal",
+        description="First values of embeddings: normal, so that tokens weigh about as much as positions; or Xavier's "
+        "uniform, like all other matrices, which starts them small and lets them move faster.",
+    )
     tie: Literal["none", "target", "all"] = Field(
         "target",
         description="Weights shared: none; target embedding = output projection; or source embedding too (all), "

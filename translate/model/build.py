@@ -20,8 +20,8 @@ POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
 
 def build_transformer(config: ModelConfig, *, source_size: int, target_size: int, pad: int) -> Transformer:
     """A transformer with fresh weights for vocabularies of the given sizes; `pad` is the id of padding in both."""
-    source_tokens = token_embedding(source_size, config.d_model, pad)
-    target_tokens = source_tokens if config.tie == "all" else token_embedding(target_size, config.d_model, pad)
+    source_tokens = token_embedding(source_size, config, pad)
+    target_tokens = source_tokens if config.tie == "all" else token_embedding(target_size, config, pad)
     projection = nn.Linear(config.d_model, target_size)
     nn.init.zeros_(projection.bias)
     if config.tie == "none":
@@ -31,6 +31,9 @@ def build_transformer(config: ModelConfig, *, source_size: int, target_size: int
 
     def embedding(tokens: nn.Embedding) -> Embedding:
         positions = POSITIONS[config.positions](d_model=config.d_model, max_positions=config.max_positions)
+        if config.embedding_init == "xavier":
+            for weight in positions.parameters():
+                nn.init.xavier_uniform_(weight)
         return Embedding(tokens=tokens, positions=positions, dropout=config.dropout)
 
     def attention() -> MultiHeadAttention:
@@ -75,9 +78,13 @@ def build_transformer(config: ModelConfig, *, source_size: int, target_size: int
     )
 
 
-def token_embedding(size: int, d_model: int, pad: int) -> nn.Embedding:
-    """Token vectors of length about 1, so that scaled by the square root of the width they weigh like positions."""
-    tokens = nn.Embedding(size, d_model, padding_idx=pad)
-    nn.init.normal_(tokens.weight, std=d_model**-0.5)
+def token_embedding(size: int, config: ModelConfig, pad: int) -> nn.Embedding:
+    """Fresh token vectors; that of padding is zero."""
+    tokens = nn.Embedding(size, config.d_model, padding_idx=pad)
+    if config.embedding_init == "xavier":
+        nn.init.xavier_uniform_(tokens.weight)
+    else:
+        # Of length about 1, so that scaled by the square root of the width they weigh like positions.
+        nn.init.normal_(tokens.weight, std=config.d_model**-0.5)
     nn.init.zeros_(tokens.weight.data[pad])
     return tokens

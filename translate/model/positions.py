@@ -48,7 +48,7 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.longest = max_positions
         self.weight_TD = nn.Parameter(torch.empty(max_positions, d_model))
-        nn.init.normal_(self.weight_TD, std=d_model**-0.5)
+        nn.init.normal_(self.weight_TD, std=2**-0.5)  # as strong as a sinusoid
 
     def forward(self, start: int, stop: int) -> Tensor:
         """Vectors of the positions `start` to `stop - 1`: (stop - start, D). ValueError past the last one."""
