@@ -268,3 +268,20 @@ def test_grown_sinusoids_are_those_made_at_once() -> None:
 def test_positions_are_taken_from_start_to_stop() -> None:
     for positions in (SinusoidalPositions(d_model=8), LearnedPositions(d_model=8, max_positions=10)):
         assert torch.equal(positions(4, 7), positions(0, 10)[4:7])
+
+
+@pytest.mark.parametrize("embedding_init", ["normal", "xavier"])
+def test_tokens_and_learned_positions_start_alike_in_strength(embedding_init: str) -> None:
+    torch.manual_seed(1)
+    config = ModelConfig.model_validate(
+        {"positions": "learned", "embedding_init": embedding_init, "max_positions": 100}
+    )
+    embedding = build_transformer(config, source_size=500, target_size=500, pad=1).source_embedding
+    tokens = embedding.tokens.weight.std().item() * embedding.scale
+    positions = embedding.positions.weight_TD.std().item()
+    if embedding_init == "normal":
+        assert tokens == pytest.approx(1.0, abs=0.02)
+        assert positions == pytest.approx(2**-0.5, abs=0.02)
+    else:
+        assert tokens == pytest.approx((2 / (500 + 256)) ** 0.5 * 16, rel=0.02)
+        assert positions == pytest.approx((2 / (100 + 256)) ** 0.5, rel=0.02)
