@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from translate.config.schema import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, make_batch
 from translate.data.dataset import Dataset
-from translate.device import arithmetic
+from translate.device import arithmetic, release_memory
 from translate.errors import TrainingError
 from translate.model.transformer import Transformer
 from translate.training.checkpoint import StateStore, pack, unpack
@@ -115,6 +115,7 @@ class Trainer:
             self._update(update)
             if self.progress.step % self.config.log_every == 0:
                 self._log()
+                release_memory()
             self.guard.check()
             if self._validation_is_due():
                 self._validate()
