@@ -24,6 +24,7 @@ from translate.text.codec import Codec
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import InterruptGuard
 from translate.training.progress import Progress, Validation
+from translate.training.snapshots import Snapshots
 from translate.training.tracking import MetricsLog
 from translate.training.trainer import Trainer
 from translate.validation import Validator
@@ -122,6 +123,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         ),
         save_best=save_best,
         states=states,
+        snapshots=Snapshots(run.snapshots, config.training.average_last) if config.training.average_last else None,
         identity=identity,
     )
     if resume:

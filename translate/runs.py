@@ -1,7 +1,7 @@
 """The folder of a run, and the folders of all runs: where files lie, and which model is the newest.
 
 checkpoints/NAME/model.safetensors (the best model), config.yaml (resolved), metrics.jsonl, states/ (to resume from),
-and finished.json once the run is over.
+snapshots/ (weights to take the mean of, where that is asked for) and finished.json once the run is over.
 """
 
 import json
@@ -39,6 +39,10 @@ class RunFolder:
         return self.path / "states"
 
     @property
+    def snapshots(self) -> Path:
+        return self.path / "snapshots"
+
+    @property
     def finished(self) -> Path:
         return self.path / "finished.json"
 
@@ -54,7 +58,8 @@ class RunFolder:
     def begin(self, config: str) -> None:
         """Remove the files of an earlier run, and nothing else; write the config of this one."""
         with self._writing():
-            for file in (self.finished, self.model, self.config, self.metrics, *self.states.glob("*.safetensors")):
+            weights = [file for folder in (self.states, self.snapshots) for file in folder.glob("*.safetensors")]
+            for file in (self.finished, self.model, self.config, self.metrics, *weights):
                 file.unlink(missing_ok=True)
             write_whole(self.config, config.encode())
 

@@ -37,6 +37,7 @@ VARIANTS = {
         "model.ffn_dropout=0.1",
     ),
     "tied weights, learned positions": ("model.tie=all", "text.joint_vocabulary=true", "model.positions=learned"),
+    "mean of snapshots": ("training.average_last=2", "training.validate_every=4"),
     "best by loss, cosine": ("training.best=loss", "training.schedule.kind=cosine"),
 }
 
@@ -66,6 +67,13 @@ def test_two_interruptions(name: str, tiny: TinyProject, uninterrupted: Callable
     run = train(tiny.config(*overrides), resume=True)
     assert newest_state(run)[1]["step"] >= UPDATES
     assert_same_run(run, uninterrupted(*overrides))
+
+
+@pytest.mark.slow
+def test_sigterm_while_the_mean_is_measured(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
+    overrides = ("training.average_last=2",)
+    stop(sigterm, (validation_module, "smoothed_loss", 4), tiny, *overrides)
+    assert_same_run(train(tiny.config(*overrides), resume=True), uninterrupted(*overrides))
 
 
 @pytest.mark.slow

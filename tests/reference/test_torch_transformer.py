@@ -148,26 +148,35 @@ def test_equals_torch_nn_transformer_forward_and_backward(norm: str, activation:
 
 def slow_attention(attention: MultiHeadAttention, x_TD: Tensor, y_SD: Tensor, visible_TS: Tensor) -> Tensor:
     """Attention of one sentence, head by head and query by query."""
-    width = attention.query.out_features // attention.heads
+    d_qk, d_v = (layer.out_features // attention.heads for layer in (attention.query, attention.value))
     q_TD, k_SD, v_SD = attention.query(x_TD), attention.key(y_SD), attention.value(y_SD)
     rows = []
     for t in range(len(x_TD)):
         gathered = []
         for head in range(attention.heads):
-            part = slice(head * width, (head + 1) * width)
+            part = slice(head * d_qk, (head + 1) * d_qk)
+            v_SV = v_SD[:, head * d_v : (head + 1) * d_v]
             keys = [s for s in range(len(y_SD)) if visible_TS[t, s]]
-            weights = [math.exp(q_TD[t, part].dot(k_SD[s, part]).item() / math.sqrt(width)) for s in keys]
-            parts = [weight / sum(weights) * v_SD[s, part] for weight, s in zip(weights, keys, strict=True)]
-            gathered.append(sum(parts, torch.zeros(width, dtype=torch.float64)))
+            weights = [math.exp(q_TD[t, part].dot(k_SD[s, part]).item() / math.sqrt(d_qk)) for s in keys]
+            parts = [weight / sum(weights) * v_SV[s] for weight, s in zip(weights, keys, strict=True)]
+            gathered.append(sum(parts, torch.zeros(d_v, dtype=torch.float64)))
         rows.append(attention.output(torch.cat(gathered)))
     return torch.stack(rows)
 
 
+WIDTHS: dict[str, dict[str, Any]] = {
+    "narrow": {},
+    "wide": {"d_qk": 12, "d_v": 12},
+    "no two alike, no bias": {"d_qk": 3, "d_v": 5, "qkv_bias": False},
+}
+
+
 @pytest.mark.parametrize("heads", [1, 2, 6])
+@pytest.mark.parametrize("widths", WIDTHS)
 @pytest.mark.parametrize("kind", ["everything", "padding", "any mask", "causal"])
-def test_attention_equals_a_loop_over_heads_and_queries(heads: int, kind: str) -> None:
+def test_attention_equals_a_loop_over_heads_and_queries(heads: int, widths: str, kind: str) -> None:
     generator = torch.Generator().manual_seed(heads)
-    attention = MultiHeadAttention(d_model=12, heads=heads, dropout=0.0).double()
+    attention = MultiHeadAttention(d_model=12, heads=heads, dropout=0.0, **WIDTHS[widths]).double()
     for parameter in attention.parameters():
         nn.init.normal_(parameter, generator=generator)
     x_BTD = torch.randn(3, 5, 12, generator=generator, dtype=torch.float64)
@@ -209,3 +218,13 @@ def test_sinusoids_equal_the_formula() -> None:
             angle = p / 10_000 ** (2 * i / 10)
             assert table[p, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-7)
             assert table[p, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-7)
+
+
+@pytest.mark.parametrize("eps", [None, 1e-12, 10.0])
+def test_the_norm_on_embeddings(eps: float | None) -> None:
+    config = ModelConfig(d_model=16, heads=4, dropout=0.0, embedding_norm_eps=eps)
+    embedding = build_transformer(config, source_size=VOCABULARY, target_size=VOCABULARY, pad=PAD).source_embedding
+    ids_BT, _ = padded([5, 2], seed=1)
+    summed_BTD = embedding.tokens(ids_BT) * 4.0 + sinusoids(8, 16)[3:8]
+    expected = summed_BTD if eps is None else nn.functional.layer_norm(summed_BTD, (16,), eps=eps)
+    torch.testing.assert_close(embedding(ids_BT, start=3), expected)

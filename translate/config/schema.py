@@ -105,14 +105,20 @@ class TextConfig(Section):
 # --- model -----------------------------------------------------------------------------------------------------------
 
 
-class ModelConfig(Section):
-    """The encoder-decoder transformer."""
+class EncoderConfig(Section):
+    """The embedding and the encoder, with the settings that they share with a decoder."""
 
     d_model: PositiveInt = Field(256, description="Width of the residual stream.")
     ffn: PositiveInt = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
     encoder_layers: PositiveInt = Field(3, description="Number of encoder blocks.")
-    decoder_layers: PositiveInt = Field(3, description="Number of decoder blocks.")
-    heads: PositiveInt = Field(8, description="Attention heads; must divide d_model.")
+    heads: PositiveInt = Field(8, description="Attention heads; must divide d_model where d_qk or d_v is left out.")
+    d_qk: PositiveInt | None = Field(
+        None, description="Width of queries and keys in each head. Default: d_model / heads."
+    )
+    d_v: PositiveInt | None = Field(None, description="Width of values in each head. Default: d_model / heads.")
+    qkv_bias: bool = Field(
+        True, description="A bias in the projections to queries, keys and values; the output projection always has one."
+    )
     dropout: Share = Field(0.1, description="Dropout on the embeddings and on the output of every sub-layer.")
     attention_dropout: Share = Field(0.0, description="Dropout on the attention weights.")
     ffn_dropout: Share = Field(0.0, description="Dropout inside the feed-forward block, after the activation.")
@@ -124,20 +130,18 @@ class ModelConfig(Section):
     max_positions: PositiveInt = Field(
         512, description="Longest sentence, in tokens, that learned positions can place. Sinusoids have no limit."
     )
+    embedding_norm_eps: PositiveFloat | None = Field(
+        None, description="A layer norm on the embeddings, with this epsilon. Default: none."
+    )
     embedding_init: Literal["normal", "xavier"] = Field(
         "normal",
         description="First values of embeddings: normal, so that tokens weigh about as much as positions; or Xavier's "
         "uniform, like all other matrices, which starts them small and lets them move faster.",
     )
-    tie: Literal["none", "target", "all"] = Field(
-        "target",
-        description="Weights shared: none; target embedding = output projection; or source embedding too (all), "
-        "which needs a joint vocabulary.",
-    )
 
     @model_validator(mode="after")
-    def _heads_divide_the_width(self) -> "ModelConfig":
-        if self.d_model % self.heads:
+    def _heads_divide_the_width(self) -> "EncoderConfig":
+        if self.d_model % self.heads and None in (self.d_qk, self.d_v):
             divisors = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0 and n <= 64]
             raise ClashError(
                 f"heads: {self.heads} does not divide d_model: {self.d_model}; possible: {divisors}", "heads", "d_model"
@@ -145,6 +149,17 @@ class ModelConfig(Section):
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ClashError(f"sinusoidal positions need an even d_model, not {self.d_model}", "d_model", "positions")
         return self
+
+
+class ModelConfig(EncoderConfig):
+    """The encoder-decoder transformer."""
+
+    decoder_layers: PositiveInt = Field(3, description="Number of decoder blocks.")
+    tie: Literal["none", "target", "all"] = Field(
+        "target",
+        description="Weights shared: none; target embedding = output projection; or source embedding too (all), "
+        "which needs a joint vocabulary.",
+    )
 
 
 # --- training --------------------------------------------------------------------------------------------------------
@@ -250,6 +265,11 @@ class TrainingConfig(Section):
         None, description="Updates between training states to resume from. Default: at every validation."
     )
     keep_last: PositiveInt = Field(2, description="How many training states are kept.")
+    average_last: Annotated[int, Field(ge=2)] | None = Field(
+        None,
+        description="At the end, also measure the mean of the weights at this many last validations, and keep it if it "
+        "is the best model.",
+    )
     best: Literal["bleu", "chrf", "loss"] = Field(
         "bleu", description="The validation figure that picks the best model."
     )

@@ -1,6 +1,7 @@
 """Scaled dot-product attention with several heads (Vaswani et al., 2017, section 3.2).
 
-Dimension letters in names: B sentences, T queries, S keys, D model width, H heads, K width of one head.
+Dimension letters in names: B sentences, T queries, S keys, D model width, H heads, K width of a query or key in one
+head, V width of a value in one head.
 Masks are boolean and True where a query may look.
 """
 
@@ -15,7 +16,7 @@ class KeysValues(NamedTuple):
     """What attention looks at: one key and one value per head and position."""
 
     keys_BHSK: Tensor
-    values_BHSK: Tensor
+    values_BHSV: Tensor
 
     def append(self, later: "KeysValues") -> "KeysValues":
         """The same with further positions behind, for decoding token by token."""
@@ -27,22 +28,39 @@ class KeysValues(NamedTuple):
 
 
 class MultiHeadAttention(nn.Module):
-    """Attention of queries over keys and values, in `heads` sub-spaces of width d_model / heads.
+    """Attention of queries over keys and values, in several heads.
 
     Keys and values are made by a call of their own, so that decoding can keep them instead of making them again.
+
+    Args:
+        d_qk, d_v: width of queries and keys, and of values, in each head; by default d_model / heads ("narrow" heads,
+            which together are as wide as the model). "Wide" heads have d_model each.
+        qkv_bias: whether queries, keys and values have a bias; the output projection always has one.
     """
 
-    def __init__(self, *, d_model: int, heads: int, dropout: float) -> None:
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        heads: int,
+        dropout: float,
+        d_qk: int | None = None,
+        d_v: int | None = None,
+        qkv_bias: bool = True,
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.query = nn.Linear(d_model, d_model)
-        self.key = nn.Linear(d_model, d_model)
-        self.value = nn.Linear(d_model, d_model)
-        self.output = nn.Linear(d_model, d_model)
-        for projection in (self.query, self.key, self.value, self.output):
-            nn.init.xavier_uniform_(projection.weight)
-            nn.init.zeros_(projection.bias)
+        d_qk, d_v = d_qk or d_model // heads, d_v or d_model // heads
+        self.query = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
+        self.key = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
+        self.value = nn.Linear(d_model, heads * d_v, bias=qkv_bias)
+        self.output = nn.Linear(heads * d_v, d_model)
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.xavier_uniform_(parameter)
 
     def keys_values(self, x_BSD: Tensor) -> KeysValues:
         """Keys and values of every position of `x_BSD`."""
@@ -57,14 +75,15 @@ class MultiHeadAttention(nn.Module):
         A row that may look nowhere gathers zeros, never NaN.
         """
         q_BHTK = self._split(self.query(x_BTD))
-        gathered_BHTK = F.scaled_dot_product_attention(
+        gathered_BHTV = F.scaled_dot_product_attention(
             q_BHTK,
             *seen,
             attn_mask=mask_B1TS,
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=causal,
         )
-        return self.output(gathered_BHTK.transpose(1, 2).flatten(2))
+        return self.output(gathered_BHTV.transpose(1, 2).flatten(2))
 
-    def _split(self, x_BTD: Tensor) -> Tensor:
-        return x_BTD.unflatten(2, (self.heads, -1)).transpose(1, 2)
+    def _split(self, projected_BTE: Tensor) -> Tensor:
+        """From the heads side by side in one vector to a dimension of their own."""
+        return projected_BTE.unflatten(2, (self.heads, -1)).transpose(1, 2)

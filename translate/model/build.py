@@ -34,10 +34,19 @@ def build_transformer(config: ModelConfig, *, source_size: int, target_size: int
         if config.embedding_init == "xavier":
             for weight in positions.parameters():
                 nn.init.xavier_uniform_(weight)
-        return Embedding(tokens=tokens, positions=positions, dropout=config.dropout)
+        eps = config.embedding_norm_eps
+        norm = nn.Identity() if eps is None else nn.LayerNorm(config.d_model, eps=eps)
+        return Embedding(tokens=tokens, positions=positions, norm=norm, dropout=config.dropout)
 
     def attention() -> MultiHeadAttention:
-        return MultiHeadAttention(d_model=config.d_model, heads=config.heads, dropout=config.attention_dropout)
+        return MultiHeadAttention(
+            d_model=config.d_model,
+            heads=config.heads,
+            dropout=config.attention_dropout,
+            d_qk=config.d_qk,
+            d_v=config.d_v,
+            qkv_bias=config.qkv_bias,
+        )
 
     def feed_forward() -> FeedForward:
         activation = ACTIVATIONS[config.activation]()

@@ -16,21 +16,27 @@ from translate.model.positions import LearnedPositions, SinusoidalPositions
 
 
 class Embedding(nn.Module):
-    """Token vectors, scaled by the square root of the width, plus the vectors of their positions."""
+    """Token vectors, scaled by the square root of the width, plus the vectors of their positions; then `norm`."""
 
     def __init__(
-        self, *, tokens: nn.Embedding, positions: SinusoidalPositions | LearnedPositions, dropout: float
+        self,
+        *,
+        tokens: nn.Embedding,
+        positions: SinusoidalPositions | LearnedPositions,
+        norm: nn.Module,
+        dropout: float,
     ) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
+        self.norm = norm
         self.dropout = Dropout(dropout)
         self.scale = tokens.embedding_dim**0.5
 
     def forward(self, ids_BT: Tensor, start: int = 0) -> Tensor:
         """Vectors (B, T, D) of tokens whose first stands at position `start`."""
         places_TD = self.positions(start, start + ids_BT.shape[1])
-        return self.dropout(self.tokens(ids_BT) * self.scale + places_TD)
+        return self.dropout(self.norm(self.tokens(ids_BT) * self.scale + places_TD))
 
 
 class DecoderState:

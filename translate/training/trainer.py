@@ -23,6 +23,7 @@ from translate.training.loss import Sums, smoothed_loss
 from translate.training.optimizer import build_optimizers
 from translate.training.progress import Progress, Validation, describe
 from translate.training.schedule import build_schedule
+from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog
 
 NON_FINITE_UPDATES = 10  # in a row, after which training stops
@@ -57,6 +58,7 @@ class Trainer:
         validate: Validate,
         save_best: SaveBest,
         states: StateStore,
+        snapshots: Snapshots | None,
         identity: dict[str, Any],
     ) -> None:
         self.model = model
@@ -68,6 +70,7 @@ class Trainer:
         self.validate_model = validate
         self.save_best = save_best
         self.states = states
+        self.snapshots = snapshots
         self.identity = identity
         self.progress = Progress()
         self.recent_seconds = 0.0
@@ -123,16 +126,18 @@ class Trainer:
                 self._save()
             if self._out_of_patience():
                 break
+        self._validate_mean()
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
         while progress.step < self.total_steps and not self._out_of_patience():
+            if progress.position == self.updates_per_epoch:
+                progress.epoch += 1
+                progress.position = 0
             for update in self.plan.epoch(progress.epoch)[progress.position :]:
                 if progress.step == self.total_steps:
                     return
                 yield update
-            progress.epoch += 1
-            progress.position = 0
 
     def _update(self, batches: list[Indices]) -> None:
         """One update of the weights, by the gradients of all `batches` together."""
@@ -186,19 +191,42 @@ class Trainer:
             )
 
     def _validate(self) -> None:
-        progress = self.progress
         self._log()
+        better = self._measure("validation")
+        self.progress.validated_step = self.progress.step
+        self.progress.validations_since_best = 0 if better else self.progress.validations_since_best + 1
+        if self.snapshots is not None:
+            self.snapshots.add(self.progress.step, self.model)
+
+    def _validate_mean(self) -> None:
+        """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
+        mean = {} if self.snapshots is None else self.snapshots.mean()
+        if not mean:
+            return
+        own = {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
+        try:
+            self._set_weights(mean)
+            self.bar.say(f"the mean of the weights at the last {self.config.average_last} validations:")
+            self._measure("validation of the mean")
+        finally:
+            self._set_weights(own)
+
+    @torch.no_grad()
+    def _set_weights(self, weights: dict[str, Tensor]) -> None:
+        for name, parameter in self.model.named_parameters():
+            parameter.copy_(weights[name])
+
+    def _measure(self, kind: str) -> bool:
+        """Validate the weights as they are, save them if they are the best so far, and say whether they are."""
+        progress = self.progress
         started = time.perf_counter()
         self.model.eval()
         validation = self.validate_model(self.model, self.guard.check)
-        progress.validated_step = progress.step
         figure = validation.figure(self.config.best)
         better = figure > progress.best_figure
         if better:
-            progress.best_step, progress.best_figure, progress.validations_since_best = progress.step, figure, 0
+            progress.best_step, progress.best_figure = progress.step, figure
             self.save_best(self.model, validation, progress)
-        else:
-            progress.validations_since_best += 1
         values = {
             "step": progress.step,
             "epoch": progress.epoch + progress.position // self.updates_per_epoch,
@@ -209,8 +237,9 @@ class Trainer:
             "chrf": validation.chrf,
             "best": better,
         }
-        self.metrics.write("validation", values, {"seconds": time.perf_counter() - started})
+        self.metrics.write(kind, values, {"seconds": time.perf_counter() - started})
         self.bar.say(describe(values, validation))
+        return better
 
     def _log(self) -> None:
         """Write what was summed since the last row."""

@@ -1,0 +1,50 @@
+"""Snapshots of weights, and their mean."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from translate.errors import CheckpointError
+from translate.training.snapshots import Snapshots
+
+
+def model(value: float) -> nn.Linear:
+    linear = nn.Linear(2, 3)
+    for parameter in linear.parameters():
+        nn.init.constant_(parameter, value)
+    return linear
+
+
+def test_the_mean_of_the_last_ones(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path / "made", last=3)
+    assert snapshots.mean() == {}
+    for step, value in enumerate((100.0, 1.0, 2.0, 6.0)):
+        snapshots.add(step, model(value))
+    mean = snapshots.mean()
+    assert {name: tensor.shape for name, tensor in mean.items()} == {"weight": (3, 2), "bias": (3,)}
+    assert all(torch.equal(tensor, torch.full_like(tensor, 3.0)) for tensor in mean.values())
+
+
+def test_one_is_no_mean(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path, last=3)
+    snapshots.add(1, model(1.0))
+    assert snapshots.mean() == {}
+
+
+def test_what_a_lost_run_left_is_replaced(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path, last=2)
+    for step, value in ((1, 1.0), (2, 3.0), (3, 100.0), (2, 5.0)):  # back to a state before update 3
+        snapshots.add(step, model(value))
+    assert all(torch.equal(tensor, torch.full_like(tensor, 3.0)) for tensor in snapshots.mean().values())
+
+
+def test_a_damaged_one_is_named(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path, last=2)
+    for step in (1, 2):
+        snapshots.add(step, model(1.0))
+    newest = max(tmp_path.iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=newest.name):
+        snapshots.mean()
