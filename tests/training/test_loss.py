@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from translate.training import loss as loss_module
 from translate.training.loss import Sums, smoothed_loss
 
 
@@ -14,15 +15,20 @@ def drawn(rows: int = 7, size: int = 11, dtype: torch.dtype = torch.float32) -> 
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
-def test_equals_cross_entropy_in_value_and_gradient(smoothing: float) -> None:
+@pytest.mark.parametrize("at_once", [1, 11, 30, 2**18])
+def test_equals_cross_entropy_in_value_and_gradient(
+    smoothing: float, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_module, "ELEMENTS_AT_ONCE", at_once)
     logits_NV, labels_N = drawn()
     loss, nll = smoothed_loss(logits_NV, labels_N, smoothing)
-    for found, share in ((loss, smoothing), (nll, 0.0)):
-        expected = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=share)
-        torch.testing.assert_close(found, expected)
-        (found_gradient,) = torch.autograd.grad(found, logits_NV, retain_graph=True)
-        (expected_gradient,) = torch.autograd.grad(expected, logits_NV)
-        torch.testing.assert_close(found_gradient, expected_gradient)
+    expected = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=smoothing)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, cross_entropy(logits_NV, labels_N, reduction="sum"))
+    (found_gradient,) = torch.autograd.grad(loss / 3, logits_NV)
+    (expected_gradient,) = torch.autograd.grad(expected / 3, logits_NV)
+    torch.testing.assert_close(found_gradient, expected_gradient)
+    assert not nll.requires_grad
 
 
 def test_without_smoothing_both_are_the_same() -> None:
