@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, kl_div
 
 from translate.training import loss as loss_module
-from translate.training.loss import Sums, smoothed_loss
+from translate.training.loss import Sums, divergence, smoothed_loss
 
 
 def drawn(rows: int = 7, size: int = 11, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -46,6 +46,31 @@ def test_sums_in_float32_whatever_the_logits(smoothing: float) -> None:
     loss.backward()
     assert logits_NV.grad is not None
     assert logits_NV.grad.dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("at_once", [1, 30, 2**18])
+def test_divergence_equals_pytorch_in_value_and_gradient(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss_module, "ELEMENTS_AT_ONCE", at_once)
+    one_NV, _ = drawn()
+    other_NV = torch.randn(one_NV.shape, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    log_p, log_q = one_NV.log_softmax(1), other_NV.log_softmax(1)
+    kl = (
+        kl_div(log_q, log_p, reduction="sum", log_target=True),
+        kl_div(log_p, log_q, reduction="sum", log_target=True),
+    )
+    found, expected = divergence(one_NV, other_NV), sum(kl) / 2
+    torch.testing.assert_close(found, expected)
+    for ours, theirs in zip(*(torch.autograd.grad(3 * t, [one_NV, other_NV]) for t in (found, expected)), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_nothing_diverges_from_itself() -> None:
+    logits_NV, _ = drawn()
+    found = divergence(logits_NV, logits_NV.detach())
+    assert found.item() == 0.0
+    found.backward()
+    assert logits_NV.grad is not None
+    assert logits_NV.grad.abs().max() < 1e-6
 
 
 def test_large_logits_stay_finite() -> None:

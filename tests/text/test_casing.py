@@ -1,0 +1,55 @@
+"""The case of first words, learned from the middle of lines."""
+
+import pytest
+
+from translate.text.casing import Truecaser, learn_truecaser
+
+LINES = [
+    "Der Hund sieht den Hund.",
+    "Ein Hund und der Ball.",
+    '"Der Ball" und ein Ball und ist ein Ball.',
+    "3 Hunde, der Rest.",
+    "Essen ist, Essen und essen.",
+    "NASA und NASA.",
+]
+
+
+@pytest.fixture(scope="module")
+def casing() -> Truecaser:
+    return learn_truecaser(LINES)
+
+
+def test_what_is_lower_case_elsewhere(casing: Truecaser) -> None:
+    # "essen" once as a verb and once as a noun in the middle: no majority, so it stays.
+    assert casing.lowered == {"sieht", "den", "und", "der", "ein", "ist"}
+
+
+@pytest.mark.parametrize(
+    ("line", "cased"),
+    [
+        ("Der Hund.", "der Hund."),
+        ("Hund und Ball.", "Hund und Ball."),
+        ('"Ein Ball"', '"ein Ball"'),
+        ("DER Hund.", "DER Hund."),
+        ("3 Der", "3 Der"),
+        ("Zebra.", "Zebra."),
+        ("", ""),
+        ("...", "..."),
+        (" Der", " der"),
+        ("Und", "und"),
+    ],
+)
+def test_there_and_back(casing: Truecaser, line: str, cased: str) -> None:
+    assert casing.apply(line) == cased
+    assert casing.undo(cased) == line
+
+
+def test_back_is_a_capital_in_any_case(casing: Truecaser) -> None:
+    assert casing.undo("ein hund") == "Ein hund"
+    assert casing.undo("über") == "Über"
+    assert casing.undo("iPad und") == "IPad und"
+    assert casing.undo("2 der") == "2 der"
+
+
+def test_every_training_line_comes_back(casing: Truecaser) -> None:
+    assert [casing.undo(casing.apply(line)) for line in LINES] == LINES
