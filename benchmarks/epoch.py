@@ -28,12 +28,12 @@ import torch
 from torch import Tensor, nn, optim
 
 from translate.config.loading import load_config
-from translate.config.schema import Config
+from translate.config.schema import Config, DataConfig, ModelConfig
 from translate.data.batching import BatchPlan, make_batch
 from translate.data.corpus import read_split
 from translate.data.dataset import CorpusCache, Dataset
 from translate.device import name_of, resolve_device, resolve_precision
-from translate.model_file import new_transformer
+from translate.model_file import fresh_model
 from translate.text.codec import Codec
 from translate.text.vocabulary import PAD
 from translate.training.checkpoint import StateStore
@@ -62,6 +62,7 @@ class PlainTransformer(nn.Module):
     def __init__(self, job: Job) -> None:
         super().__init__()
         model = job.config.model
+        assert isinstance(model, ModelConfig)
         self.source = nn.Embedding(len(job.source.vocabulary), model.d_model)
         self.target = nn.Embedding(len(job.target.vocabulary), model.d_model)
         self.positions = nn.Embedding(model.max_positions, model.d_model)
@@ -124,15 +125,16 @@ def this_project(job: Job, dtype: torch.dtype) -> Iterator[float]:
     settings = job.config.training
     with tempfile.TemporaryDirectory() as folder, InterruptGuard() as guard:
         trainer = Trainer(
-            model=new_transformer(job.config, job.source, job.target),
+            model=fresh_model(job.config, job.source, job.target),
             dataset=job.dataset,
             plan=BatchPlan(job.pairs, *lengths, settings.batch, seed=1),
             config=settings.model_copy(update={"max_epochs": 1, "patience": None, "log_every": 10**9}),
             device=torch.device("cpu"),
             dtype=dtype,
-            validate=lambda model, check: Validation(0.0, 0.0, 0.0, 0.0, None, []),
+            validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, "", None, []),
             save_best=lambda model, validation, progress: None,
             states=StateStore(Path(folder), 1),
+            snapshots=None,
             identity={},
         )
         metrics = MetricsLog(Path(folder) / "metrics.jsonl")
@@ -156,6 +158,7 @@ def main() -> None:
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     config = load_config(asked.config, [f"data.root={asked.data.resolve()}", f"threads={asked.threads}"])
+    assert isinstance(config.data, DataConfig)
     assert config.data.cache is not None
     text = read_split(config.data.root, "train", config.data.source, config.data.target)
     cache = CorpusCache(config.data.cache)

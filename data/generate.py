@@ -1,12 +1,14 @@
 """Writes the demo corpus next to this file: German and English captions from a small grammar, always the same bytes.
 
-`python data/generate.py` rewrites train, val and test; `--check` compares what is on disk and exits 1 if it differs.
+`python data/generate.py` rewrites train, val and test, and in languages/ lines of them labelled with their language;
+`--check` compares what is on disk and exits 1 if it differs.
 It needs the standard library alone and knows nothing about the package.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import re
 import sys
 from collections import Counter
@@ -16,6 +18,7 @@ from captions import KEPT_OUT, Author
 from grammar import Pair
 
 SIZES = {"train": 8000, "val": 500, "test": 500}
+LABELLED = {"train": 2000, "val": 300, "test": 300}  # of these lines, as many in languages/
 SEED = 2016
 MIN_COUNT = 5  # a word of val or test occurs at least this often in train
 
@@ -52,11 +55,23 @@ def draw() -> dict[str, list[Pair]]:
 
 def files() -> dict[str, str]:
     """The text of each file by its name."""
-    return {
+    splits = draw()
+    parallel = {
         f"{split}.{language}": "".join(f"{getattr(pair, language)}\n" for pair in pairs)
-        for split, pairs in draw().items()
+        for split, pairs in splits.items()
         for language in Pair._fields
     }
+    rng = random.Random(SEED)
+    labelled = {
+        f"languages/{split}.tsv": "".join(label(pair, rng.choice(Pair._fields)) for pair in splits[split][:count])
+        for split, count in LABELLED.items()
+    }
+    return parallel | labelled
+
+
+def label(pair: Pair, language: str) -> str:
+    """One side of a pair behind its language: one only, so that no line is the translation of another."""
+    return f"{language}\t{getattr(pair, language)}\n"
 
 
 def main() -> int:
@@ -68,6 +83,7 @@ def main() -> int:
     for name, text in files().items():
         path = folder / name
         if not check:
+            path.parent.mkdir(exist_ok=True)
             path.write_bytes(text.encode())
         elif not path.is_file() or path.read_bytes() != text.encode():
             differing.append(name)

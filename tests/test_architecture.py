@@ -25,6 +25,7 @@ STAGES = (
     "decoding",
     "training",
     "evaluation",
+    "accuracy",
     "validation",
     "model_file",
     "translator",
@@ -41,7 +42,8 @@ WRAPPED_IN = {
     "pydantic_core": {"config/problems"},
     "sacrebleu": {"evaluation"},
     "safetensors": {"storage"},
-    "spacy": {"text/tokenizers"},
+    "spacy": {"text/words"},
+    "tokenizers": {"text/pieces"},
     "torchtext": {"text/vocabulary"},
     "tqdm": {"training/tracking"},
     "yaml": {"config/yaml_source"},
@@ -139,4 +141,4 @@ def test_what_is_light_stays_light(statement: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "translate" in loaded
-    assert loaded & {"torch", "numpy", "spacy", "torchtext", "sacrebleu"} == set()
+    assert loaded & {"torch", "numpy", "spacy", "tokenizers", "torchtext", "sacrebleu"} == set()

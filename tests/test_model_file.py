@@ -12,7 +12,7 @@ import torch
 
 from translate.config.schema import Config, ModelConfig
 from translate.errors import CheckpointError
-from translate.model_file import SavedModel, load_weights, new_transformer, read_about, weights_of
+from translate.model_file import SavedModel, fresh_model, load_weights, read_about, weights_of
 from translate.storage import read_tensors, write_tensors
 from translate.text.codec import Codec
 from translate.text.spacing import Spacing
@@ -32,7 +32,7 @@ def new_model(tie: str = "target", source: Codec = GERMAN, target: Codec = ENGLI
     sizes = {"d_model": 8, "ffn": 12, "encoder_layers": 1, "decoder_layers": 2, "heads": 2, "tie": tie}
     config = Config.model_validate({"model": sizes, "text": {"joint_vocabulary": tie == "all"}})
     torch.manual_seed(0)
-    return SavedModel(config, source, target, weights_of(new_transformer(config, source, target)), ABOUT)
+    return SavedModel(config, source, target, weights_of(fresh_model(config, source, target)), ABOUT)
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ def test_tied_weights_are_stored_once_and_tied_again(tmp_path: Path, tie: str, m
     names = [name for name in stored if "embedding.tokens" in name or name == "projection.weight"]
     assert len(names) == matrices
 
-    model = SavedModel.load(path).transformer()
+    model = SavedModel.load(path).model()
     assert not model.training
     assert (model.projection.weight is model.target_embedding.tokens.weight) == (tie != "none")
     assert (model.source_embedding.tokens.weight is model.target_embedding.tokens.weight) == (tie == "all")
     ids, mask = torch.tensor([[4, 5, 6]]), torch.ones(1, 3, dtype=torch.bool)
-    original = new_transformer(saved.config, GERMAN, target).eval()
+    original = fresh_model(saved.config, GERMAN, target).eval()
     load_weights(original, saved.weights)
     assert torch.equal(model(ids, mask, ids, mask), original(ids, mask, ids, mask))
 
@@ -83,7 +83,7 @@ def test_one_codec_for_both_languages_is_stored_once(tmp_path: Path) -> None:
 
 def test_weights_are_copied_and_not_shared() -> None:
     saved = new_model()
-    model = saved.transformer()
+    model = saved.model()
     with torch.no_grad():
         model.projection.weight.zero_()
     assert saved.weights["target_embedding.tokens.weight"].any()
@@ -91,7 +91,7 @@ def test_weights_are_copied_and_not_shared() -> None:
 
 def test_weights_that_do_not_fit() -> None:
     saved = new_model()
-    model = saved.transformer()
+    model = saved.model()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     weights = dict(saved.weights)
     weights["renamed"] = weights.pop("projection.bias")
@@ -124,7 +124,7 @@ def test_no_pickle_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (torch, "load")):
         monkeypatch.setattr(module, name, refuse)
-    SavedModel.load(path).transformer()
+    SavedModel.load(path).model()
 
 
 WITHOUT_LIBRARIES = """

@@ -10,7 +10,7 @@ import torch
 from translate import Translator
 from translate.config.schema import Config
 from translate.errors import CheckpointError, ConfigError
-from translate.model_file import SavedModel, new_transformer, weights_of
+from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.text.codec import Codec
 from translate.text.spacing import Spacing
 from translate.text.tokenizers import WordTokenizer
@@ -39,7 +39,7 @@ def save_model(path: Path, seed: int = 0, **settings: Any) -> Path:
     decoding = {"max_ratio": 1.0, "max_extra": 3, "beam_size": 3}
     config = Config.model_validate({"model": sizes | settings, "decoding": decoding})
     torch.manual_seed(seed)
-    model = new_transformer(config, GERMAN, ENGLISH)
+    model = fresh_model(config, GERMAN, ENGLISH)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape), alpha=0.5)

@@ -1,17 +1,17 @@
-"""Train a transformer on parallel text, translate with it, and score it.
+"""Train a transformer on parallel text, translate with it, and score it; or a classifier on labelled text.
 
 The folders in the order of the subject, each using only those before it:
 
     config/      the settings of a run, read from YAML
     text/        text to token ids, and back
-    data/        parallel text on disk, encoded and put into batches
-    model/       the transformer
+    data/        parallel and labelled text on disk, encoded and put into batches
+    model/       the transformer, and the classifier made of its encoder
     decoding/    greedy and beam search
     training/    loss, optimizer, the loop and its saved states
 
-and then the files that put them together: evaluation.py (BLEU), model_file.py (a trained model), translator.py
-(text in, text out), scoring.py, validation.py, pipeline.py (from a config to a trained model), and commands/ (what the
-scripts run).
+and then the files that put them together: evaluation.py (BLEU), accuracy.py (right labels), model_file.py (a trained
+model), translator.py (text in, text out), scoring.py, validation.py, pipeline.py (from a config to a trained model),
+and commands/ (what the scripts run).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from translate.config.loading import config_from_dict, config_to_dict
 from translate.config.schema import Config
 from translate.errors import CheckpointError
-from translate.model.build import build_transformer
-from translate.model.transformer import Transformer
+from translate.model.build import Model, build_model
 from translate.storage import read_tensors, read_values, write_tensors
 from translate.text.codec import Codec
-from translate.text.vocabulary import PAD
+from translate.text.vocabulary import EOS, PAD, SPECIALS
 
 FORMAT = "translate model 1"
 
@@ -54,17 +53,17 @@ class SavedModel:
         target = source if values["target"] is None else Codec.from_dict(values["target"])
         return cls(config_from_dict(values["config"]), source, target, tensors, values["about"])
 
-    def transformer(self) -> Transformer:
+    def model(self) -> Model:
         """The model itself, in evaluation mode, where the weights are."""
-        model = new_transformer(self.config, self.source, self.target)
+        model = fresh_model(self.config, self.source, self.target)
         load_weights(model, self.weights)
         return model.to(next(iter(self.weights.values())).device).eval()
 
 
-def new_transformer(config: Config, source: Codec, target: Codec) -> Transformer:
-    """A transformer with fresh weights for these settings and vocabularies."""
+def fresh_model(config: Config, source: Codec, target: Codec) -> Model:
+    """A model with fresh weights for these settings and vocabularies."""
     sizes = {"source_size": len(source.vocabulary), "target_size": len(target.vocabulary)}
-    return build_transformer(config.model, **sizes, pad=PAD)
+    return build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

@@ -3,31 +3,35 @@
 import logging
 import time
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config
-from translate.config.schema import Config, FilePair
+from translate.config.schema import BpeTokenizerConfig, Config, DataConfig, FilePair, LabelledDataConfig
 from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import ParallelText, list_splits, read_pair, read_split
-from translate.data.dataset import CorpusCache, Dataset, select_pairs
+from translate.data.dataset import CorpusCache, Dataset, select_pairs, select_texts
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
-from translate.device import PRECISIONS, name_of, resolve_device, resolve_precision
+from translate.data.labelled import list_labelled_splits, read_labelled_split
+from translate.data.resegmented import ResegmentedDataset
+from translate.device import PRECISIONS, keep_memory, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
-from translate.model.transformer import Transformer
-from translate.model_file import SavedModel, new_transformer, weights_of
+from translate.model.build import Model
+from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.paths import commit
 from translate.runs import RunFolder
 from translate.text.codec import Codec
+from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import InterruptGuard
 from translate.training.progress import Progress, Validation
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import MetricsLog
-from translate.training.trainer import Trainer
-from translate.validation import Validator
+from translate.training.trainer import Trainer, TrainingSet
+from translate.validation import LabelValidator, Validator
 
 log = logging.getLogger("translate")
 
@@ -60,9 +64,12 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         Interrupted: a signal came; the state is saved.
     """
     started = time.perf_counter()
+    labelled = isinstance(config.data, LabelledDataConfig)
     run = open_folder(config, resume=resume, overwrite=overwrite)
     device = resolve_device(config.device, config.threads)
-    text, valid_text = read_training_text(config), read_validation_text(config)
+    keep_memory()
+    text = read_training_text(config)
+    valid_text = read_validation_text(config, text)
     assert config.data.cache is not None, "load_config fills it in"
     cache = CorpusCache(config.data.cache)
     source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
@@ -89,7 +96,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
     identity["dtype"] = name_of(dtype)
 
     torch.manual_seed(config.seed)
-    model = new_transformer(config, source, target).to(device)
+    model = fresh_model(config, source, target).to(device)
     check_lengths(model, dataset, plan.pairs, "or leave it out with data.filter.max_tokens")
     check_lengths(model, valid_set, np.arange(len(valid_set)), "validation text is never left out")
     if not resume:
@@ -103,18 +110,18 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         "dtype": name_of(dtype),
     }
 
-    def save_best(model: Transformer, validation: Validation, progress: Progress) -> None:
-        scores = {"step": progress.step, "nll": validation.nll, "bleu": validation.bleu, "chrf": validation.chrf}
+    def save_best(model: Model, validation: Validation, progress: Progress) -> None:
+        scores = {"step": progress.step, "nll": validation.nll, "accuracy": validation.accuracy, **validation.scores}
         SavedModel(config, source, target, weights_of(model), {**about, "validation": scores}).save(run.model)
 
     trainer = Trainer(
         model=model,
-        dataset=dataset,
+        dataset=training_set(config, dataset, text, codecs, model),
         plan=plan,
         config=config.training,
         device=device,
         dtype=dtype,
-        validate=Validator(
+        validate=(LabelValidator if labelled else Validator)(
             text=valid_text,
             dataset=valid_set,
             target=target,
@@ -129,12 +136,9 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
     if resume:
         trainer.resume(tensors, values)
     log.info(
-        "model: %s parameters, vocabularies of %d (%s) and %d (%s); training on %s, %d threads, in %s",
+        "model: %s parameters, %s; training on %s, %d threads, in %s",
         f"{sum(parameter.numel() for parameter in model.parameters()):,}",
-        len(source.vocabulary),
-        source.language,
-        len(target.vocabulary),
-        target.language,
+        describe_codecs(source, target),
         device,
         torch.get_num_threads(),
         name_of(dtype),
@@ -169,24 +173,31 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
 def read_training_text(config: Config) -> ParallelText:
     """The training pairs; Multi30k is downloaded first where its folder is missing, if the config allows it."""
     data = config.data
+    if isinstance(data, LabelledDataConfig):
+        return logged(read_labelled_split(data.root, data.train))
     if data.download and {data.source, data.target} == {"de", "en"} and is_to_be_downloaded(data.root):
         download_multi30k(data.root)
-    return read_text(config, data.train)
+    return logged(read_parallel(data, data.train))
 
 
-def read_validation_text(config: Config) -> ParallelText:
-    """The validation pairs."""
-    return read_text(config, config.data.valid)
-
-
-def read_text(config: Config, split: str | FilePair) -> ParallelText:
-    """A split by name, or two files; what it is goes into the log."""
+def read_validation_text(config: Config, train: ParallelText) -> ParallelText:
+    """The validation pairs. DataError where labels are not those of the training text."""
     data = config.data
+    if isinstance(data, LabelledDataConfig):
+        return logged(read_labelled_split(data.root, data.valid, known=set(train.target)))
+    return logged(read_parallel(data, data.valid))
+
+
+def read_parallel(data: DataConfig, split: str | FilePair) -> ParallelText:
+    """A split by name, or two files."""
     if isinstance(split, FilePair):
-        text = read_pair(split.source, split.target, f"{split.source.name} / {split.target.name}")
-    else:
-        text = read_split(data.root, split, data.source, data.target)
-    log.info("%s: %d pairs, %s", text.name, len(text.source), text.variant)
+        return read_pair(split.source, split.target, f"{split.source.name} / {split.target.name}")
+    return read_split(data.root, split, data.source, data.target)
+
+
+def logged(text: ParallelText) -> ParallelText:
+    """The text itself; what it is goes into the log."""
+    log.info("%s: %d %s, %s", text.name, len(text.source), text.unit, text.variant)
     return text
 
 
@@ -196,15 +207,32 @@ def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec,
     A split that cannot be read is left for the day when it is asked for.
     """
     data = config.data
-    for split in list_splits(data.root, data.source, data.target):
+    if isinstance(data, LabelledDataConfig):
+        splits = list_labelled_splits(data.root)
+        read = partial(read_labelled_split, data.root, known=codecs[1].vocabulary.words)
+    else:
+        splits = list_splits(data.root, data.source, data.target)
+        read = partial(read_split, data.root, source=data.source, target=data.target)
+    for split in splits:
         if split not in (data.train, data.valid):
             with suppress(DataError):
-                cache.dataset(codecs, read_split(data.root, split, data.source, data.target))
+                cache.dataset(codecs, read(split))
+
+
+def describe_codecs(source: Codec, target: Codec) -> str:
+    """The sizes of the vocabularies, or of one and the labels."""
+    if isinstance(target.tokenizer, LabelTokenizer):
+        return f"vocabulary of {len(source.vocabulary)} ({source.language}), {len(target.vocabulary.words)} labels"
+    sides = [f"{len(codec.vocabulary)} ({codec.language})" for codec in (source, target)]
+    return f"vocabularies of {' and '.join(sides)}"
 
 
 def plan_batches(config: Config, dataset: Dataset, text: ParallelText) -> BatchPlan:
     """Which pairs are trained on, and how they are put together; what was dropped goes into the log."""
-    pairs, report = select_pairs(dataset, config.data.filter, text)
+    if isinstance(config.data, LabelledDataConfig):
+        pairs, report = select_texts(dataset, config.data.filter)
+    else:
+        pairs, report = select_pairs(dataset, config.data.filter, text)
     for line in report:
         log.info("%s: %s", text.name, line)
     plan = BatchPlan(
@@ -214,7 +242,20 @@ def plan_batches(config: Config, dataset: Dataset, text: ParallelText) -> BatchP
     return plan
 
 
-def check_lengths(model: Transformer, dataset: Dataset, pairs: Indices, remedy: str) -> None:
+def training_set(
+    config: Config, dataset: Dataset, text: ParallelText, codecs: tuple[Codec, Codec], model: Model
+) -> TrainingSet:
+    """The pairs to train on: those of `dataset`, or with BPE-dropout the same ones cut anew in each epoch."""
+    tokenizer = config.text.tokenizer
+    if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
+        return dataset
+    longest = config.data.filter.max_tokens
+    if model.longest is not None:
+        longest = min(longest, model.longest - 1)
+    return ResegmentedDataset(dataset, text, codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
+
+
+def check_lengths(model: Model, dataset: Dataset, pairs: Indices, remedy: str) -> None:
     """DataError if one of these pairs is too long for the model's positions."""
     widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[pairs]
     if model.longest is not None and widths.max() > model.longest:

@@ -1,4 +1,4 @@
-"""The score of a saved model on parallel text: translate, compare with the references, and say how it was done."""
+"""The score of a saved model on text with references: translate or label, compare, and say how it was done."""
 
 import json
 import logging
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from translate.accuracy import LabelReport, count_labels
 from translate.config.loading import config_to_dict
-from translate.config.schema import DecodingConfig
+from translate.config.schema import DecodingConfig, LabelledDataConfig
 from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
-from translate.errors import DataError
+from translate.errors import ConfigError, DataError
 from translate.evaluation import EvaluationReport, evaluate
 from translate.files import write_whole
 from translate.paths import commit
@@ -25,7 +26,7 @@ class ScoredText:
     """The translations of a text, their scores, and all that the scores depend on."""
 
     translations: list[Translation]
-    report: EvaluationReport
+    report: EvaluationReport | LabelReport
     details: dict[str, Any]
 
     def write(self, path: Path) -> None:
@@ -48,8 +49,14 @@ def score(translator: Translator, text: ParallelText, settings: DecodingConfig, 
     """Translate `text` and score the result; `tokenized` adds the BLEU of the tutorials.
 
     Encoded text from the cache of the training is used where it is there, so that scoring needs no tokenizer.
+
+    Raises:
+        ConfigError: `tokenized` is asked of a model that gives labels.
     """
     saved = translator.saved
+    labelled = isinstance(saved.config.data, LabelledDataConfig)
+    if labelled and tokenized:
+        raise ConfigError("labels have no BLEU; leave --tokenized-bleu out")
     cache = saved.config.data.cache
     encoded = CorpusCache(cache).find((saved.source, saved.target), text) if cache else None
     sources = saved.source.encode(text.source) if encoded is None else list(encoded.source)
@@ -58,9 +65,14 @@ def score(translator: Translator, text: ParallelText, settings: DecodingConfig, 
     seconds = time.perf_counter() - started
 
     hypotheses = [translation.text for translation in translations]
-    tokens = None
-    if tokenized:
-        tokens = (list(map(saved.target.tokenize, hypotheses)), list(map(saved.target.tokenize, text.target)))
+    report: EvaluationReport | LabelReport
+    if labelled:
+        report = count_labels(hypotheses, text.target)
+    else:
+        tokens = None
+        if tokenized:
+            tokens = (list(map(saved.target.tokenize, hypotheses)), list(map(saved.target.tokenize, text.target)))
+        report = evaluate(hypotheses, text.target, tokens=tokens)
     details = {
         "text": text.name,
         "variant": text.variant,
@@ -73,4 +85,4 @@ def score(translator: Translator, text: ParallelText, settings: DecodingConfig, 
         "model": saved.about,
         "config": config_to_dict(saved.config),
     }
-    return ScoredText(translations, evaluate(hypotheses, text.target, tokens=tokens), details)
+    return ScoredText(translations, report, details)

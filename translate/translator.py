@@ -45,7 +45,7 @@ class Translator:
     def __init__(self, saved: SavedModel) -> None:
         self.saved = saved
         self.config = saved.config
-        self.model = saved.transformer()
+        self.model = saved.model()
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto") -> "Translator":
@@ -115,7 +115,8 @@ class Translator:
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         return Translation(
-            text=self.saved.target.decode(hypothesis.tokens),
+            # One line comes out for each that goes in, and bytes can spell a line break.
+            text=" ".join(self.saved.target.decode(hypothesis.tokens).splitlines()),
             log_probability=hypothesis.log_probability,
             score=hypothesis.score,
             length=hypothesis.length,

@@ -1,24 +1,25 @@
-"""Validation while training: how surprised the model is by the references, and how good its own translations are."""
+"""Validation while training: how surprised the model is by the references, and how good its own answers are."""
 
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from translate.accuracy import count_labels
 from translate.config.schema import BatchConfig, DecodingConfig
 from translate.data.batching import BatchPlan, make_batch
 from translate.data.corpus import ParallelText
 from translate.data.dataset import Dataset
 from translate.decoding.search import search
 from translate.evaluation import corpus_bleu, corpus_chrf, distinct_warning
-from translate.model.transformer import Transformer
+from translate.model.build import Model
 from translate.text.codec import Codec
 from translate.training.loss import smoothed_loss
-from translate.training.progress import Validation
+from translate.training.progress import Validation, perplexity
 
 
 class Validator:
-    """Measures a model on one validation text. It searches greedily, whatever the settings say: beams are slower."""
+    """Measures translations of one validation text, found greedily whatever the settings say: beams are slower."""
 
     def __init__(
         self, *, text: ParallelText, dataset: Dataset, target: Codec, decoding: DecodingConfig, samples: int
@@ -38,21 +39,27 @@ class Validator:
         )
 
     @torch.inference_mode()
-    def __call__(self, model: Transformer, check: Callable[[], None]) -> Validation:
+    def __call__(self, model: Model, check: Callable[[], None]) -> Validation:
         """Measure `model`, which is in evaluation mode. `check` is called before each batch, and may raise."""
         nll, accuracy = self._surprise(model, check)
         found = search(model, self.sources, self.decoding, check=check)
-        translations = [self.target.decode(hypotheses[0].tokens) for hypotheses in found]
+        return self._judge(nll, accuracy, [self.target.decode(hypotheses[0].tokens) for hypotheses in found])
+
+    def _judge(self, nll: float, accuracy: float, translations: list[str]) -> Validation:
+        bleu, chrf = corpus_bleu(translations, self.references), corpus_chrf(translations, self.references)
         return Validation(
             nll=nll,
             accuracy=accuracy,
-            bleu=corpus_bleu(translations, self.references),
-            chrf=corpus_chrf(translations, self.references),
+            scores={"bleu": bleu, "chrf": chrf},
+            summary=f"BLEU {bleu:.2f}, chrF {chrf:.2f}, perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}",
             warning=distinct_warning(len(set(translations)), len(translations)),
-            samples=[(self.text.source[i], translations[i], self.text.target[i]) for i in self.samples],
+            samples=[
+                {"source": self.text.source[i], "translation": translations[i], "reference": self.text.target[i]}
+                for i in self.samples
+            ],
         )
 
-    def _surprise(self, model: Transformer, check: Callable[[], None]) -> tuple[float, float]:
+    def _surprise(self, model: Model, check: Callable[[], None]) -> tuple[float, float]:
         """Negative log-likelihood a token, and the share of tokens that the model would have put first."""
         device = next(model.parameters()).device
         nll = correct = tokens = 0.0
@@ -65,3 +72,21 @@ class Validator:
                 correct += (logits_NV.argmax(1) == batch.labels_N).sum().item()
                 tokens += len(batch.labels_N)
         return nll / tokens, correct / tokens
+
+
+class LabelValidator(Validator):
+    """Measures the labels given to one validation text."""
+
+    def _judge(self, nll: float, accuracy: float, labels: list[str]) -> Validation:
+        report = count_labels(labels, self.references)
+        return Validation(
+            nll=nll,
+            accuracy=report.accuracy,
+            scores={},
+            summary=f"perplexity {perplexity(nll):.2f}, {report.summary()}",
+            warning=report.warning,
+            samples=[
+                {"text": self.text.source[i], "label": labels[i], "reference": self.text.target[i]}
+                for i in self.samples
+            ],
+        )

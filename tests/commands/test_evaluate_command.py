@@ -14,7 +14,7 @@ from tiny_project import Call, Outcome, Project, write_lines
 from translate.commands.evaluate import main
 from translate.data.corpus import read_lines
 from translate.model_file import SavedModel
-from translate.text import tokenizers
+from translate.text import words
 from translate.translator import Translator
 
 
@@ -149,7 +149,7 @@ def test_cached_text_needs_no_tokenizer(
 ) -> None:
     for module in ("spacy", "torchtext"):
         monkeypatch.setitem(sys.modules, module, None)
-    tokenizers._spacy_tokenizer.cache_clear()
+    words._spacy_tokenizer.cache_clear()
     assert run("--split", "test").code == 0
     other = write_lines(tmp_path / "in", ["el gato"])
     said = run("--source", other, "--reference", other)

@@ -148,6 +148,35 @@ def problems(text: str, *overrides: str) -> list[str]:
             "model:\n  d_model: 15\n  heads: 5",
             "x.yaml:2: model: sinusoidal positions need an even d_model, not 15",
         ),
+        (
+            "model: {kind: classifier}",
+            "x.yaml:1: model.kind: classifier learns from labelled text; set data.kind: labelled",
+        ),
+        (
+            "data: {kind: labelled}",
+            "x.yaml:1: data.kind: labelled is text for a classifier; set model.kind: classifier",
+        ),
+        (
+            "data: {kind: labelled}\nmodel: {kind: classifier}\ntraining: {best: bleu}",
+            "x.yaml:3, x.yaml:1: training.best: bleu is a score of translations; for labels use accuracy or loss",
+        ),
+        (
+            "data: {kind: labelled}\nmodel: {kind: classifier}\ntext:\n  joint_vocabulary: true",
+            "x.yaml:4, x.yaml:1: text.joint_vocabulary is for two languages, and labelled text has one; leave it out",
+        ),
+        (
+            "data: {kind: labelled}\nmodel: {kind: classifier}\ntext: {tokenizer: {target_model: x}}",
+            "x.yaml:3, x.yaml:1: text.tokenizer.target_model cuts translations, and labels are not cut; leave it out",
+        ),
+        (
+            "data: {kind: labelled, target: en}\nmodel: {kind: classifier}",
+            "x.yaml:1: data.target: unknown key of kind 'labelled'; target belongs to kind parallel",
+        ),
+        (
+            "data: {kind: labelled}\nmodel: {kind: classifier, decoder_layers: 2}",
+            "x.yaml:2: model.decoder_layers: unknown key of kind 'classifier'; "
+            "decoder_layers belongs to kind transformer",
+        ),
         # the file
         ("seed: 1\nseed: 2", "x.yaml:2: seed: given twice, first in line 1"),
         ("extends: 5", "x.yaml:1: extends: given 5, allowed: a path"),
@@ -168,7 +197,7 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("model..heads=3", "write section.key=value"),
         ("model.heads.x=3", "model.heads is a single value, it has no keys"),
         ("model.heads=no", "model.heads: given 'no', allowed: a whole number above 0"),
-        ("model=3", "model: given 3, allowed: a section with d_model, "),
+        ("model=3", "model: given 3, allowed: a section of kind transformer or classifier"),
         ("model.heads=[1", "not YAML (column 3): while parsing a flow sequence, expected ',' or ']', "),
         ("model={heads: 4, heads: 8}", "heads: given twice, first in line 1"),
         ("model.d_model=250", "model: heads: 8 does not divide d_model: 250; possible: [1, 2, 5, 10, 25, 50]"),

@@ -8,11 +8,13 @@ from translate.config.loading import config_from_dict, config_to_dict, differenc
 from translate.config.schema import (
     AdamConfig,
     AdamWConfig,
+    ClassifierConfig,
     Config,
     CosineScheduleConfig,
     DataConfig,
     FilePair,
     InverseSqrtScheduleConfig,
+    LabelledDataConfig,
     ModelConfig,
     TrainingConfig,
 )
@@ -37,7 +39,15 @@ def test_an_empty_file_gives_the_defaults_with_the_folders_of_the_project() -> N
     checkpoints = project_root() / "checkpoints"
     assert config.output == checkpoints / "x"
     assert config.data == DataConfig(root=project_root() / "data", cache=checkpoints / ".cache")
-    assert config.model_copy(update={"output": None, "data": DataConfig()}) == Config()
+    assert config.training == TrainingConfig(best="bleu")
+    assert config.model_copy(update={"output": None, "data": DataConfig(), "training": TrainingConfig()}) == Config()
+
+
+def test_labels_are_best_by_accuracy_unless_something_else_is_asked_for() -> None:
+    text = "data: {kind: labelled}\nmodel: {kind: classifier}"
+    assert load(text).training.best == "accuracy"
+    assert load(text, "training.best=loss").training.best == "loss"
+    assert load("training: {best: chrf}").training.best == "chrf"
 
 
 def test_values_of_every_type_are_read() -> None:
@@ -114,6 +124,20 @@ class TestKinds:
         assert config.training.schedule == InverseSqrtScheduleConfig(warmup_steps=7)
         assert config.training.optimizer == AdamWConfig(lr=1)
 
+    def test_a_config_stored_before_there_were_other_models_and_texts(self) -> None:
+        values = config_to_dict(Config(model=ModelConfig(ffn=99), data=DataConfig(target="fr")))
+        del values["model"]["kind"], values["data"]["kind"]
+        found = config_from_dict(values)
+        assert (found.model, found.data) == (ModelConfig(ffn=99), DataConfig(target="fr"))
+
+    def test_from_a_translation_to_labels_in_a_child(self) -> None:
+        base = "data: {root: a, source: fr, target: de, download: true}\nmodel: {ffn: 99, tie: none, decoder_layers: 2}"
+        config = load("extends: b.yaml\ndata: {kind: labelled}\nmodel: {kind: classifier}", b=base)
+        assert config.model == ClassifierConfig(ffn=99)
+        assert config.data == LabelledDataConfig(
+            root=Path.cwd() / "configs/a", source="fr", cache=project_root() / "checkpoints/.cache"
+        )
+
     def test_an_override_of_another_setting_keeps_the_kind(self) -> None:
         config = load("training: {optimizer: {kind: adam, eps: 1e-8}}", "training.optimizer.lr=1")
         assert config.training.optimizer == AdamConfig(lr=1, eps=1e-8)
@@ -152,6 +176,7 @@ CONFIGS = [
     "data: {source: no, target: 012, train: {source: grün.de, target: b c.en}}\ndevice: cpu\nthreads: 2",
     "training: {optimizer: {kind: adam, betas: [0.5, 1e-7]}, schedule: {kind: cosine}, clip_norm: null, max_steps: 9}",
     "text: {joint_vocabulary: true, tokenizer: {source_model: '1e3', min_freq: 2}}\nmodel: {tie: all, d_model: 128}",
+    "data: {kind: labelled, train: all, filter: {max_tokens: 9}}\nmodel: {kind: classifier, heads: 4}",
 ]
 
 

@@ -18,8 +18,8 @@ from translate.data.corpus import ParallelText, text_sha256
 from translate.data.dataset import CorpusCache, Dataset, EncodedText, encode_text, select_pairs
 from translate.errors import ConfigError, DataError
 from translate.text.codec import Codec
-from translate.text.tokenizers import WordTokenizer, _spacy_tokenizer
 from translate.text.vocabulary import Vocabulary
+from translate.text.words import WordTokenizer, _spacy_tokenizer
 
 GERMAN = ["Der Hund schläft.", "", "Die Katze bellt!"]
 ENGLISH = ["The dog sleeps.", "", "The cat doesn't bark!"]
@@ -199,11 +199,13 @@ def test_a_text_of_empty_lines_only(tmp_path: Path) -> None:
         assert cache.dataset(parallel(["", " "], ["", ""], "val")).source.lengths.tolist() == [0, 0]
 
 
-def test_reading_needs_neither_spacy_nor_torchtext(tmp_path: Path) -> None:
-    Opened(tmp_path).dataset(TRAIN)
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_reading_needs_no_tokenizer(tmp_path: Path, kind: str) -> None:
+    config = {"tokenizer": {"kind": kind}}
+    Opened(tmp_path, TextConfig.model_validate(config)).dataset(TRAIN)
     program = f"""
 import sys
-for name in ("spacy", "torchtext", "torch"):
+for name in ("spacy", "tokenizers", "torchtext", "torch"):
     sys.modules[name] = None  # Makes the import raise.
 from pathlib import Path
 from translate.config.schema import TextConfig
@@ -211,7 +213,7 @@ from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
 text = ParallelText("train", {GERMAN!r}, {ENGLISH!r}, {TRAIN.source_sha256!r}, {TRAIN.target_sha256!r}, "")
 cache = CorpusCache(Path({str(tmp_path)!r}))
-codecs = cache.codecs(TextConfig(), ("de", "en"), text)
+codecs = cache.codecs(TextConfig.model_validate({config!r}), ("de", "en"), text)
 for codec, side in zip(codecs, (cache.find(codecs, text).source, cache.find(codecs, text).target)):
     print(ascii([codec.decode(ids.tolist()) for ids in side]))
 """

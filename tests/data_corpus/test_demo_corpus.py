@@ -14,7 +14,7 @@ import generate
 import lexicon
 import pytest
 from captions import KEPT_OUT
-from generate import MIN_COUNT, SHOWCASE, SIZES
+from generate import LABELLED, MIN_COUNT, SHOWCASE, SIZES
 from grammar import DETERMINERS, Clause, NounPhrase, Object, Pair, Subject, place, prepositional, sentence
 from words import ADJECTIVES, NOUNS, Case
 
@@ -48,15 +48,20 @@ def test_rewriting_gives_the_bytes_on_disk_and_check_names_what_differs(tmp_path
     for module in ("lexicon.py", "words.py", "grammar.py", "captions.py", "generate.py"):
         shutil.copy(DATA / module, folder)
     assert run(folder).returncode == 0
-    written = sorted(path.name for path in folder.glob("*.??") if path.suffix != ".py")
-    assert written == sorted(f"{split}.{language}" for split in SIZES for language in LANGUAGES)
+    texts = [*folder.glob("*.??"), *folder.glob("languages/*")]
+    written = sorted(path.relative_to(folder).as_posix() for path in texts if path.suffix != ".py")
+    parallel = [f"{split}.{language}" for split in SIZES for language in LANGUAGES]
+    assert written == sorted([*parallel, *(f"languages/{split}.tsv" for split in LABELLED)])
     assert [name for name in written if (folder / name).read_bytes() != (DATA / name).read_bytes()] == []
 
     (folder / "val.en").write_bytes((DATA / "val.en").read_bytes().replace(b"dog", b"cat", 1))
     (folder / "test.de").unlink()
+    (folder / "languages/val.tsv").unlink()
     refused = run(folder, "--check")
     assert refused.returncode == 1
-    assert refused.stderr == "data/: test.de, val.en not as generated; run python data/generate.py\n"
+    assert refused.stderr == (
+        "data/: test.de, val.en, languages/val.tsv not as generated; run python data/generate.py\n"
+    )
     assert not (folder / "test.de").exists()
 
 
@@ -117,6 +122,23 @@ def test_kept_out_adjectives_meet_their_nouns_only_outside_training() -> None:
     assert len(patterns) > 20
     assert [line for line in lines("train", "de") if kept_out.search(line)] == []
     assert sum(bool(kept_out.search(line)) for line in lines("test", "de")) > SIZES["test"] // 4
+
+
+def test_labelled_lines_are_lines_of_their_split_with_the_right_language() -> None:
+    seen: set[str] = set()
+    for split, count in LABELLED.items():
+        rows = [line.split("\t") for line in lines(f"languages/{split}", "tsv")]
+        assert len(rows) == count
+        pairs = list(zip(lines(split, "de"), lines(split, "en"), strict=True))
+        # Row by row one side of a pair: so no line is the translation of another.
+        assert [text for _, text in rows] == [
+            pair[LANGUAGES.index(language)] for (language, _), pair in zip(rows, pairs, strict=False)
+        ]
+        assert all(0.4 < sum(row[0] == language for row in rows) / count < 0.6 for language in LANGUAGES)
+        assert seen.isdisjoint(text for _, text in rows)
+        seen.update(text for _, text in rows)
+    assert len(seen) == sum(LABELLED.values()) >= 2600
+    assert sum(path.stat().st_size for path in (DATA / "languages").iterdir()) < 250_000
 
 
 PHENOMENA = {

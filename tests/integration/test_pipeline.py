@@ -62,6 +62,13 @@ def test_the_end_of_a_run_says_what_came_out(tiny: TinyProject) -> None:
     assert "sha256" in about["train"]
 
 
+def test_the_best_model_may_be_the_one_with_most_tokens_right(tiny: TinyProject) -> None:
+    run = train(tiny.config("training.best=accuracy"))
+    best = max(row["accuracy"] for row in rows(run) if row["kind"] == "validation")
+    assert json.loads(run.finished.read_text(encoding="utf-8"))["best_accuracy"] == best
+    assert read_about(run.model)["validation"]["accuracy"] == best
+
+
 def test_the_same_run_twice_is_the_same(tiny: TinyProject) -> None:
     one, two = train(tiny.config(f"output={tiny.folder}/one")), train(tiny.config(f"output={tiny.folder}/two"))
     assert rows(one) == rows(two)

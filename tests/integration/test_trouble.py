@@ -16,7 +16,7 @@ from translate.model.transformer import Transformer
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
-from translate.training import trainer as trainer_module
+from translate.training import objective as objective_module
 from translate.training.tracking import MetricsLog
 from translate.training.trainer import Trainer
 
@@ -38,7 +38,7 @@ def trainer_of(tiny: TinyProject, *overrides: str) -> Trainer:
 
 def spoil_updates(patch: pytest.MonkeyPatch, *numbers: int, value: float = math.nan) -> None:
     """Make the loss of the updates with these numbers, counted from 1, worthless."""
-    update, loss = Trainer._update, trainer_module.smoothed_loss
+    update, loss = Trainer._update, objective_module.smoothed_loss
     now = 0
 
     def counted(self: Trainer, batches: Any) -> None:
@@ -51,7 +51,7 @@ def spoil_updates(patch: pytest.MonkeyPatch, *numbers: int, value: float = math.
         return (smoothed * value, nll * value) if now in numbers else (smoothed, nll)
 
     patch.setattr(Trainer, "_update", counted)
-    patch.setattr(trainer_module, "smoothed_loss", spoiled)
+    patch.setattr(objective_module, "smoothed_loss", spoiled)
 
 
 # --- gradients -------------------------------------------------------------------------------------------------------

@@ -1,123 +1,172 @@
-"""Text cut by spaCy, and what is said when it cannot be."""
+"""What every kind of tokenizer keeps to, whatever text it meets; each kind of the table is tested by itself."""
 
 import json
-import sys
-from pathlib import Path
-from typing import get_args
+from functools import cache
+from typing import Any
 
 import pytest
-import spacy
-from spacy.tokenizer import Tokenizer
+from hypothesis import given
+from hypothesis import strategies as st
 
+from translate.config.keys import kind_of, sections_at
 from translate.config.schema import TextConfig
-from translate.errors import CheckpointError, ConfigError
-from translate.text.spacing import Spacing
-from translate.text.tokenizers import TOKENIZERS, WordTokenizer, _spacy_tokenizer, tokenizer_from_dict
+from translate.errors import CheckpointError
+from translate.text.build import build_codecs
+from translate.text.codec import Codec
+from translate.text.tokenizers import TOKENIZERS, tokenizer_from_dict
+from translate.text.vocabulary import BOS, EOS, PAD, UNK
+
+KINDS = [str(kind_of(section)) for section in sections_at(TextConfig.model_fields["tokenizer"])]
+SETTINGS: dict[str, dict[str, Any]] = {kind: {"kind": kind} for kind in KINDS}
+SETTINGS["bpe with bytes"] = {"kind": "bpe", "byte_fallback": True}
+SETTINGS["few bpe pieces"] = {"kind": "bpe", "vocab_size": 60}
+
+GERMAN = [
+    "Der große Hund schläft, die Katze bellt nicht.",
+    "Die Katze schläft. Der Hund bellt: 12 Hunde bellen!",
+    "Ein Mann fährt mit dem Fahrrad (seinem alten Fahrrad).",
+    "Der Mann geht mit dem Hund über die Straße.",
+    "A\u0308pfel und Äpfel, \u00a0zwei  Wörter\tund mehr.",
+]
+ENGLISH = [
+    "The big dog sleeps, the cat doesn't bark.",
+    "The cat sleeps. The dog barks: 12 dogs bark!",
+    "A man is riding a bicycle (his old bicycle).",
+    "The man walks across the street with the dog.",
+    "apples and apples, two words and more.",
+]
+PLAIN = 4  # lines of the German text that hold nothing odd, and come back exactly from words, too
 
 
-def words(language: str, line: str) -> list[str]:
-    return next(WordTokenizer(language).tokenize([line]))
-
-
-@pytest.mark.parametrize(
-    ("language", "line", "tokens"),
-    [
-        ("en", "She doesn't see the dog's ball.", ["She", "does", "n't", "see", "the", "dog", "'s", "ball", "."]),
-        ("de", "Er läuft z.B. im Wald.", ["Er", "läuft", "z.B.", "im", "Wald", "."]),
-        ("it", "L'uomo corre.", ["L'", "uomo", "corre", "."]),
-        ("zh", "我爱你。", ["我", "爱", "你", "。"]),
-        ("en", "", []),
-        ("en", " \t\u00a0\u2028\r ", []),
-        ("en", "  a cat  ", ["a", "cat"]),
-        ("en", "a  cat", ["a", " ", "cat"]),
-        ("en", "a\u00a0cat\tsat", ["a", "\u00a0", "cat", "\t", "sat"]),
-        ("en", "cats\U0001f408 run", ["cats", "\U0001f408", "run"]),
-        ("en", "a \udcff b", ["a", "?", "b"]),
-    ],
-)
-def test_words(language: str, line: str, tokens: list[str]) -> None:
-    assert words(language, line) == tokens
-
-
-def test_lower_case_comes_before_cutting() -> None:
-    assert list(WordTokenizer("en", lowercase=True).tokenize(["A Cat."])) == [["a", "cat", "."]]
-
-
-@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\r", "\v", "\f"])
-def test_a_line_separator_does_not_end_a_line(separator: str) -> None:
-    tokens = words("en", f"a cat{separator}a dog")
-    assert tokens[:2] + tokens[-2:] == ["a", "cat", "a", "dog"]
-    assert "".join(tokens[2:-2]).strip() == ""
-
-
-def test_a_very_long_line() -> None:
-    assert words("en", "word " * 10_000) == ["word"] * 10_000
-
-
-def test_a_configured_model_cuts(tmp_path: Path) -> None:
-    nlp = spacy.blank("en")
-    assert isinstance(nlp.tokenizer, Tokenizer)
-    nlp.tokenizer.add_special_case("ab", [{"ORTH": "a"}, {"ORTH": "b"}])
-    nlp.to_disk(tmp_path)
-    tokenizer = WordTokenizer("en", model=str(tmp_path))
-    assert list(tokenizer.tokenize(["ab c"])) == [["a", "b", "c"]]
-    assert tokenizer.packages == ("spacy", str(tmp_path))
-
-
-def test_a_missing_model_names_the_command_that_installs_it() -> None:
-    with pytest.raises(ConfigError) as caught:
-        list(WordTokenizer("de", model="de_no_such_model").tokenize(["Hallo."]))
-    assert str(caught.value) == (
-        "spaCy model 'de_no_such_model' (text.tokenizer.source_model or target_model) is not installed: "
-        "python -m spacy download de_no_such_model, or leave that setting out to do without a model"
-    )
-
-
-@pytest.mark.parametrize(
-    ("language", "message"),
-    [
-        ("deu", "spaCy has no tokenizer for the language 'deu'; did you mean eu or de?"),
-        ("EN", "spaCy has no tokenizer for the language 'EN'; did you mean en"),
-        ("qqq", "spaCy has no tokenizer for the language 'qqq'; it has: af, am, ar,"),
-    ],
-)
-def test_an_unknown_language_gets_the_nearest_codes(language: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        words(language, "x")
-    assert str(caught.value).startswith(message)
-
-
-def test_a_language_that_needs_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    def blank(language: str) -> None:
-        raise ImportError("Japanese support requires SudachiPy")
-
-    monkeypatch.setattr(spacy, "blank", blank)
-    with pytest.raises(
-        ConfigError, match=r"^spaCy's tokenizer for 'ja' needs another package: Japanese support requires"
-    ):
-        words("ja", "x")
-
-
-def test_without_spacy_joining_works_and_cutting_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    _spacy_tokenizer.cache_clear()
-    monkeypatch.setitem(sys.modules, "spacy", None)
-    tokenizer = WordTokenizer("en", spacing=Spacing(joins_left=frozenset(".")))
-    assert tokenizer.join(["Hi", "."]) == "Hi."
-    with pytest.raises(ConfigError, match=r"needs spaCy, but the module 'spacy' is not installed: pip install spacy\."):
-        list(tokenizer.tokenize(["Hi."]))
+@cache
+def codecs(name: str, joint: bool = False) -> tuple[Codec, Codec]:
+    config = TextConfig.model_validate({"tokenizer": SETTINGS[name], "joint_vocabulary": joint})
+    return build_codecs(config, ("de", "en"), GERMAN, ENGLISH)
 
 
 def test_every_kind_of_the_schema_is_in_the_table() -> None:
-    annotation = TextConfig.model_fields["tokenizer"].annotation
-    kinds = {section.model_fields["kind"].default for section in get_args(annotation) or (annotation,)}
-    assert kinds == TOKENIZERS.keys()
+    assert len(KINDS) > 5
+    assert set(KINDS) == TOKENIZERS.keys() - {"label"}  # Labels are no text, and nobody chooses how they are cut.
 
 
-def test_json_round_trip() -> None:
-    tokenizer = WordTokenizer("de", "a_model", True, Spacing(joined=frozenset({("a", "b")})))
-    assert tokenizer_from_dict(json.loads(json.dumps(tokenizer.to_dict()))) == tokenizer
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_known_text_comes_back(name: str, joint: bool) -> None:
+    source, target = codecs(name, joint)
+    for codec, lines in ((source, GERMAN[:PLAIN]), (target, ENGLISH)):
+        encoded = codec.encode(lines)
+        assert [codec.decode(ids) for ids in encoded] == lines
+        assert all(UNK not in ids for ids in encoded)
+    assert (source.language, target.language) == ("de", "en")
+    assert (source.vocabulary == target.vocabulary) == (joint or name == "byte")
+
+
+@pytest.mark.parametrize("name", [name for name, settings in SETTINGS.items() if settings["kind"] != "byte"])
+def test_lower_case(name: str) -> None:
+    config = TextConfig.model_validate({"tokenizer": {**SETTINGS[name], "lowercase": True}})
+    codec = build_codecs(config, ("de", "en"), GERMAN, ENGLISH)[0]
+    assert [codec.decode(ids) for ids in codec.encode(GERMAN[:PLAIN])] == [line.lower() for line in GERMAN[:PLAIN]]
+    assert codec.encode(["HUND"]) == codec.encode(["hund"])
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("line", ["", " ", "   ", "\t", "\r", "\u00a0", "\u2028 \u0085", "\u3000"])
+def test_nothing_comes_of_a_blank_line(name: str, line: str) -> None:
+    codec = codecs(name)[0]
+    assert codec.encode([line]) == [[]]
+    assert codec.encode(["Hund", line, "Hund"]) == [*codec.encode(["Hund"]), [], *codec.encode(["Hund"])]
+    assert codec.unknown(line) == []
+
+
+ODD = [
+    "A\u0308pfel und U\u0308bel",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467 \u2764\ufe0f",
+    "那只狗在睡觉。",
+    "कुत्ता सो रहा है",
+    "Der\x00Hund \ud800 \ufffd",
+    "Der Hund\u2028schläft.\r",
+    "<unk> <pad> <bos> <eos> [UNK] <0x41> ## ##n",
+    "<eos>",
+    "<unk>",
+    "##",
+]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("line", ODD)
+def test_odd_text_makes_ids_but_never_a_special(name: str, line: str) -> None:
+    codec = codecs(name)[0]
+    check_ids(codec, line)
+    tokens = codec.tokenize(line)
+    assert codec.unknown(line) == [
+        token for token, index in zip(tokens, codec.encode([line])[0], strict=True) if index == UNK
+    ]
+    if name != "word":
+        assert codec.tokenizer.join(tokens) == codec.tokenizer.normalize(line)
+
+
+@given(line=st.text(), name=st.sampled_from(sorted(SETTINGS)))
+def test_any_text_makes_ids_but_never_a_special(line: str, name: str) -> None:
+    check_ids(codecs(name)[0], line)
+
+
+def check_ids(codec: Codec, line: str) -> None:
+    (ids,) = codec.encode([line])
+    assert bool(ids) == bool(line.strip())
+    assert not {PAD, BOS, EOS} & set(ids)
+    assert set(ids) <= set(range(len(codec.vocabulary)))
+    assert len(codec.tokenize(line)) == len(ids)
+
+
+@given(ids=st.lists(st.integers(0, 10_000)), name=st.sampled_from(sorted(SETTINGS)))
+def test_any_ids_make_text(ids: list[int], name: str) -> None:
+    codec = codecs(name)[1]
+    text = codec.decode([index % len(codec.vocabulary) for index in ids])
+    text.encode("utf-8")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_line_of_ten_thousand_words(name: str) -> None:
+    codec = codecs(name)[0]
+    line = " ".join(["Hund"] * 10_000)
+    (ids,) = codec.encode([line])
+    assert len(ids) >= 10_000
+    assert codec.decode(ids) == line
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_json_round_trip(name: str) -> None:
+    codec = codecs(name)[0]
+    copy = Codec.from_dict(json.loads(json.dumps(codec.to_dict())))
+    assert copy == codec
+    assert copy.fingerprint == codec.fingerprint
+    assert copy.encode(GERMAN + ODD) == codec.encode(GERMAN + ODD)
+
+
+def test_what_is_learned_another_way_has_another_fingerprint() -> None:
+    everything = [*SETTINGS.values(), *({**settings, "lowercase": True} for settings in SETTINGS.values())]
+    everything = [settings for settings in everything if settings != {"kind": "byte", "lowercase": True}]
+    assert len(everything) > 10
+    fingerprints = {
+        build_codecs(TextConfig.model_validate({"tokenizer": settings}), ("de", "en"), GERMAN, ENGLISH)[0].fingerprint
+        for settings in everything
+    }
+    assert len(fingerprints) == len(everything)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_learning_twice_gives_the_same(name: str, joint: bool) -> None:
+    config = TextConfig.model_validate({"tokenizer": SETTINGS[name], "joint_vocabulary": joint})
+    again = build_codecs(config, ("de", "en"), GERMAN, ENGLISH)
+    assert [codec.fingerprint for codec in again] == [codec.fingerprint for codec in codecs(name, joint)]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_packages_that_cut_are_named(name: str) -> None:
+    assert codecs(name)[0].tokenizer.packages == (("spacy",) if name == "word" else ("tokenizers",))
 
 
 def test_an_unknown_kind_is_from_another_version() -> None:
-    with pytest.raises(CheckpointError, match="tokenizer of kind 'runes', and this version knows only word;"):
+    with pytest.raises(CheckpointError, match=r"tokenizer of kind 'runes', and this version knows only word, char, b"):
         tokenizer_from_dict({"kind": "runes"})

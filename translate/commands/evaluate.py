@@ -1,4 +1,4 @@
-"""Score a model: translate a split of parallel text, or any pair of files, and compare with the references."""
+"""Score a model: translate a split of its text, or any pair of files, and compare with the references."""
 
 import argparse
 import logging
@@ -11,6 +11,8 @@ from translate.errors import ConfigError
 
 if TYPE_CHECKING:
     from translate.config.schema import DecodingConfig
+    from translate.data.corpus import ParallelText
+    from translate.translator import Translator
 
 log = logging.getLogger("translate")
 
@@ -18,15 +20,16 @@ log = logging.getLogger("translate")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(
-        description="Translate parallel text and score the translations with BLEU and chrF."
+        description="Translate parallel text and score the translations with BLEU and chrF; or label text, and count "
+        "the right labels."
     )
     parser.add_argument(
         "--checkpoint", type=Path, help="model file; default: of the newest finished run in checkpoints/"
     )
     parser.add_argument("--split", help="split in the data folder that the model was trained on, or in --data-root")
     parser.add_argument("--data-root", type=Path, help="folder of the split, where it is not the one of the training")
-    parser.add_argument("--source", type=Path, help="file with the source sentences, instead of a split")
-    parser.add_argument("--reference", type=Path, help="file with the reference translations")
+    parser.add_argument("--source", type=Path, help="file with the source sentences or texts, instead of a split")
+    parser.add_argument("--reference", type=Path, help="file with the reference translations or labels")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="where to write the report; default: beside the model"
     )
@@ -41,7 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def evaluate(asked: argparse.Namespace) -> None:
     """Read, translate, score, and write the report with the translations beside it."""
-    from translate.data.corpus import read_pair, read_split
     from translate.runs import newest_model
     from translate.scoring import score
     from translate.translator import Translator
@@ -53,13 +55,9 @@ def evaluate(asked: argparse.Namespace) -> None:
         log.info("model: %s", checkpoint)
     report = report_path(asked, checkpoint)
     translator = Translator.load(checkpoint, asked.device)
-    data = translator.config.data
-    if asked.split is None:
-        text = read_pair(asked.source, asked.reference, f"{asked.source.name} / {asked.reference.name}")
-    else:
-        text = read_split(asked.data_root or data.root, asked.split, data.source, data.target)
+    text = read_text(asked, translator)
     settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
-    log.info("%s: %d pairs, %s; %s", text.name, len(text.source), text.variant, describe(settings))
+    log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
     scored = score(translator, text, settings, tokenized=asked.tokenized_bleu)
     print(scored.report.format())
     if truncated := scored.details["truncated"]:
@@ -67,6 +65,24 @@ def evaluate(asked: argparse.Namespace) -> None:
     scored.write(report)
     rate = scored.details["sentences_per_second"]
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)
+
+
+def read_text(asked: argparse.Namespace, translator: "Translator") -> "ParallelText":
+    """The split, or the two files, of the kind of text that the model was trained on."""
+    from translate.config.schema import LabelledDataConfig
+    from translate.data.corpus import read_pair, read_split
+    from translate.data.labelled import read_labelled_split, read_texts_and_labels
+
+    data = translator.config.data
+    root = asked.data_root or data.root
+    if isinstance(data, LabelledDataConfig):
+        labels = translator.saved.target.vocabulary.words
+        if asked.split is None:
+            return read_texts_and_labels(asked.source, asked.reference, labels)
+        return read_labelled_split(root, asked.split, labels)
+    if asked.split is None:
+        return read_pair(asked.source, asked.reference, f"{asked.source.name} / {asked.reference.name}")
+    return read_split(root, asked.split, data.source, data.target)
 
 
 def report_path(asked: argparse.Namespace, checkpoint: Path) -> Path:

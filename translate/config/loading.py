@@ -157,13 +157,15 @@ def _absolute(path: str, folder: Path) -> Path:
 
 
 def _complete(config: Config, name: str) -> Config:
-    """The config with the paths that the schema leaves open or relative: they lie in the project."""
+    """The config with the paths that the schema leaves open or relative, which lie in the project, and with `best`."""
     root = project_root()
     checkpoints = root / "checkpoints"
     data = config.data.model_copy(
         update={"root": root / config.data.root, "cache": config.data.cache or checkpoints / ".cache"}
     )
-    return config.model_copy(update={"output": config.output or checkpoints / name, "data": data})
+    best = config.training.best or ("accuracy" if data.kind == "labelled" else "bleu")
+    training = config.training.model_copy(update={"best": best})
+    return config.model_copy(update={"output": config.output or checkpoints / name, "data": data, "training": training})
 
 
 def _place(given: Given, path: KeyPath) -> str | None:

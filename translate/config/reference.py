@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 
 from translate.config.keys import all_sections, allowed, kind_of, show
@@ -50,8 +49,11 @@ def reference() -> str:
 
 def _described() -> Iterator[tuple[str, type[Section]]]:
     """Each section once, with the paths it may stand at, such as `data.train, data.valid`."""
-    for section, places in groupby(all_sections(), key=lambda place: place[1]):
-        yield ", ".join(f"`{path}`" for path, _ in places if path), section
+    places: dict[type[Section], dict[str, None]] = {}
+    for path, section in all_sections():
+        places.setdefault(section, {})[path] = None
+    for section, paths in places.items():
+        yield ", ".join(f"`{path}`" for path in paths if path), section
 
 
 def _table(paths: str, section: type[Section]) -> str:

@@ -5,7 +5,7 @@ This is the one place where a setting is explained; docs/configuration.md is mad
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -31,7 +31,7 @@ class ClashError(ValueError):
         self.keys = keys
 
 
-# --- data: which parallel text ---------------------------------------------------------------------------------------
+# --- data: which text ------------------------------------------------------------------------------------------------
 
 
 class FilePair(Section):
@@ -54,20 +54,30 @@ class FilterConfig(Section):
     )
 
 
-class DataConfig(Section):
-    """Which parallel text to read."""
+class CorpusConfig(Section):
+    """Where text lies, of whatever kind."""
 
-    root: AnyPath = Field(Path("data"), description="Folder with the files `SPLIT.LANGUAGE`, plain or .gz.")
+    kind: Literal["parallel", "labelled"]
+    root: AnyPath = Field(
+        Path("data"),
+        description="Folder with the files `SPLIT.LANGUAGE` of parallel or `SPLIT.tsv` of labelled text, plain or .gz.",
+    )
+    cache: AnyPath | None = Field(
+        None,
+        description="Folder for encoded corpora, used again while text and settings stay. Default: checkpoints/.cache.",
+    )
+
+
+class DataConfig(CorpusConfig):
+    """Parallel text: sentences and their translations."""
+
+    kind: Literal["parallel"] = Field("parallel", description="Sentences and their translations.")
     source: str = Field("de", min_length=1, description="Language to translate from: its code, also the file ending.")
     target: str = Field("en", min_length=1, description="Language to translate into: its code, also the file ending.")
     train: str | FilePair = Field("train", description="Training split: a name in `root`, or two files by name.")
     valid: str | FilePair = Field("val", description="Validation split: a name in `root`, or two files by name.")
     download: bool = Field(False, description="Download Multi30k into `root` where that folder is missing.")
     filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are left out.")
-    cache: AnyPath | None = Field(
-        None,
-        description="Folder for encoded corpora, used again while text and settings stay. Default: checkpoints/.cache.",
-    )
 
     @model_validator(mode="after")
     def _two_languages(self) -> "DataConfig":
@@ -76,6 +86,26 @@ class DataConfig(Section):
                 f"source and target are both {self.source!r}; name two different languages", "source", "target"
             )
         return self
+
+
+class LabelledFilterConfig(Section):
+    """Which labelled training texts are left out, beside empty ones; validation and test stay whole."""
+
+    max_tokens: PositiveInt = Field(200, description="Drop texts with more tokens than this.")
+
+
+class LabelledDataConfig(CorpusConfig):
+    """Labelled text: one `label<TAB>text` a line."""
+
+    kind: Literal["labelled"] = Field("labelled", description="Texts with a label each.")
+    source: str = Field("de", min_length=1, description="Language of the texts: its code, for the tokenizer.")
+    train: str = Field("train", description="Training split: a name in `root`.")
+    valid: str = Field("val", description="Validation split: a name in `root`.")
+    filter: LabelledFilterConfig = Field(LabelledFilterConfig(), description="Which training texts are left out.")
+
+    @property
+    def target(self) -> None:
+        """Labels have no language."""
 
 
 # --- text: strings to ids --------------------------------------------------------------------------------------------
@@ -95,10 +125,68 @@ class WordTokenizerConfig(Section):
     target_model: str | None = Field(None, description="The same for the target.")
 
 
+class CharTokenizerConfig(Section):
+    """Single characters (Unicode code points)."""
+
+    kind: Literal["char"] = Field("char", description="Single characters.")
+    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
+    min_freq: PositiveInt = Field(1, description="Keep the characters that occur at least this often.")
+
+
+class ByteTokenizerConfig(Section):
+    """The bytes of UTF-8: 256 tokens, the same for every language, and nothing is ever unknown."""
+
+    kind: Literal["byte"] = Field("byte", description="Bytes of UTF-8.")
+
+
+class BpeTokenizerConfig(Section):
+    """Byte-pair encoding of characters (Sennrich et al., 2016): parts of words, merged from frequent pairs."""
+
+    kind: Literal["bpe"] = Field("bpe", description="Byte-pair encoding.")
+    vocab_size: PositiveInt = Field(
+        6000, description="Pieces to learn, at most; specials and the bytes of byte_fallback not counted."
+    )
+    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
+    min_freq: PositiveInt = Field(2, description="Merge only pairs that occur at least this often.")
+    byte_fallback: bool = Field(
+        False, description="Write a character that training text lacks in bytes, so that nothing is ever unknown."
+    )
+    dropout: Share = Field(
+        0.0,
+        description="BPE-dropout (Provilkov et al., 2020): leave out merges with this probability while training, so "
+        "that every epoch cuts the text in other ways; try 0.1.",
+    )
+
+
+class WordPieceTokenizerConfig(Section):
+    """WordPiece as in BERT (Devlin et al., 2019): merged like BPE, cut by the longest piece that fits."""
+
+    kind: Literal["wordpiece"] = Field("wordpiece", description="WordPiece.")
+    vocab_size: PositiveInt = Field(6000, description="Pieces to learn, at most; specials not counted.")
+    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
+    min_freq: PositiveInt = Field(2, description="Merge only pairs that occur at least this often.")
+
+
+class UnigramTokenizerConfig(Section):
+    """Unigram language model (Kudo, 2018): pieces with probabilities, cut in the likeliest way."""
+
+    kind: Literal["unigram"] = Field("unigram", description="Unigram language model.")
+    vocab_size: PositiveInt = Field(6000, description="Pieces to learn, at most; specials not counted.")
+    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
+
+
 class TextConfig(Section):
     """How text becomes token ids, and back."""
 
-    tokenizer: WordTokenizerConfig = Field(WordTokenizerConfig(), description="How text is cut into tokens.")
+    tokenizer: Annotated[
+        WordTokenizerConfig
+        | CharTokenizerConfig
+        | ByteTokenizerConfig
+        | BpeTokenizerConfig
+        | WordPieceTokenizerConfig
+        | UnigramTokenizerConfig,
+        Field(discriminator="kind"),
+    ] = Field(WordTokenizerConfig(), description="How text is cut into tokens.")
     joint_vocabulary: bool = Field(False, description="One vocabulary for both languages instead of one each.")
 
 
@@ -108,6 +196,7 @@ class TextConfig(Section):
 class EncoderConfig(Section):
     """The embedding and the encoder, with the settings that they share with a decoder."""
 
+    kind: Literal["transformer", "classifier"]
     d_model: PositiveInt = Field(256, description="Width of the residual stream.")
     ffn: PositiveInt = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
     encoder_layers: PositiveInt = Field(3, description="Number of encoder blocks.")
@@ -154,12 +243,19 @@ class EncoderConfig(Section):
 class ModelConfig(EncoderConfig):
     """The encoder-decoder transformer."""
 
+    kind: Literal["transformer"] = Field("transformer", description="Encoder and decoder: translates.")
     decoder_layers: PositiveInt = Field(3, description="Number of decoder blocks.")
     tie: Literal["none", "target", "all"] = Field(
         "target",
         description="Weights shared: none; target embedding = output projection; or source embedding too (all), "
         "which needs a joint vocabulary.",
     )
+
+
+class ClassifierConfig(EncoderConfig):
+    """The encoder alone, with the mean over its output and a linear layer: finds the label of a text."""
+
+    kind: Literal["classifier"] = Field("classifier", description="Encoder, mean and a linear layer: labels text.")
 
 
 # --- training --------------------------------------------------------------------------------------------------------
@@ -253,6 +349,11 @@ class TrainingConfig(Section):
         Field(discriminator="kind"),
     ] = Field(InverseSqrtScheduleConfig(), description="How the learning rate changes from update to update.")
     label_smoothing: Share = Field(0.1, description="Share of the target probability spread over all tokens.")
+    r_drop: Annotated[float, Field(ge=0.0)] = Field(
+        0.0,
+        description="Weight of R-Drop (Wu et al., 2021): each batch passes twice, with other dropout, and the two "
+        "answers are drawn together. An update takes twice as long; 0 does without.",
+    )
     clip_norm: PositiveFloat | None = Field(
         1.0, description="Longest gradient, by its 2-norm; longer ones are scaled down."
     )
@@ -270,8 +371,10 @@ class TrainingConfig(Section):
         description="At the end, also measure the mean of the weights at this many last validations, and keep it if it "
         "is the best model.",
     )
-    best: Literal["bleu", "chrf", "loss"] = Field(
-        "bleu", description="The validation figure that picks the best model."
+    best: Literal["bleu", "chrf", "accuracy", "loss"] | None = Field(
+        None,
+        description="The validation figure that picks the best model; accuracy is the share of right tokens or labels. "
+        "Default: bleu for translations, accuracy for labels.",
     )
     patience: PositiveInt | None = Field(
         None, description="Stop after this many validations in a row that bring no better figure."
@@ -321,15 +424,60 @@ class Config(Section):
         "auto", description="Where to compute. auto: CUDA where it is there."
     )
     threads: PositiveInt | None = Field(None, description="CPU threads. Default: what PyTorch chooses.")
-    data: DataConfig = Field(DataConfig(), description="Which parallel text to read.")
+    data: Annotated[DataConfig | LabelledDataConfig, Field(discriminator="kind")] = Field(
+        DataConfig(), description="Which text to read."
+    )
     text: TextConfig = Field(TextConfig(), description="How text becomes token ids.")
-    model: ModelConfig = Field(ModelConfig(), description="The transformer.")
+    model: Annotated[ModelConfig | ClassifierConfig, Field(discriminator="kind")] = Field(
+        ModelConfig(), description="The model."
+    )
     training: TrainingConfig = Field(TrainingConfig(), description="How it is trained.")
     decoding: DecodingConfig = Field(DecodingConfig(), description="How it translates.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _usual_kinds(cls, values: Any) -> Any:
+        """Parallel text and a transformer where no kind is named, as in model files from before there were others."""
+        usual = {"data": "parallel", "model": "transformer"}
+        if not isinstance(values, dict):
+            return values
+        named = {key: {"kind": kind} | values[key] for key, kind in usual.items() if isinstance(values.get(key), dict)}
+        return values | named
+
+    @model_validator(mode="after")
+    def _model_fits_the_data(self) -> "Config":
+        labelled = self.data.kind == "labelled"
+        if labelled and self.model.kind != "classifier":
+            raise ClashError(
+                "data.kind: labelled is text for a classifier; set model.kind: classifier", "data.kind", "model.kind"
+            )
+        if self.model.kind == "classifier" and not labelled:
+            raise ClashError(
+                "model.kind: classifier learns from labelled text; set data.kind: labelled", "model.kind", "data.kind"
+            )
+        if labelled and self.training.best in ("bleu", "chrf"):
+            raise ClashError(
+                f"training.best: {self.training.best} is a score of translations; for labels use accuracy or loss",
+                "training.best",
+                "data.kind",
+            )
+        if labelled and self.text.joint_vocabulary:
+            raise ClashError(
+                "text.joint_vocabulary is for two languages, and labelled text has one; leave it out",
+                "text.joint_vocabulary",
+                "data.kind",
+            )
+        if labelled and isinstance(self.text.tokenizer, WordTokenizerConfig) and self.text.tokenizer.target_model:
+            raise ClashError(
+                "text.tokenizer.target_model cuts translations, and labels are not cut; leave it out",
+                "text.tokenizer.target_model",
+                "data.kind",
+            )
+        return self
+
     @model_validator(mode="after")
     def _tying_fits_the_vocabulary(self) -> "Config":
-        if self.model.tie == "all" and not self.text.joint_vocabulary:
+        if isinstance(self.model, ModelConfig) and self.model.tie == "all" and not self.text.joint_vocabulary:
             raise ClashError(
                 "model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
                 "model.tie",

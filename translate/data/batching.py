@@ -5,6 +5,7 @@ Dimension letters in names: B pairs, S source positions, T target positions, N r
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from translate.config.schema import BatchConfig
-from translate.data.dataset import Dataset
-from translate.text.vocabulary import BOS, EOS, PAD
+from translate.text.vocabulary import BOS, EOS, PAD, SPECIALS
 
 Indices = NDArray[np.int64]
 
@@ -23,7 +23,8 @@ class Batch:
     """Padded pairs for teacher forcing: the decoder reads `target_BT` and has to answer `labels_N`.
 
     A source ends with eos. A target begins with bos where the decoder reads it, and ends with eos where it answers.
-    Masks are boolean and True at real tokens; `labels_N` holds the answers at `target_mask_BT`, row by row.
+    Masks are boolean and True at real tokens; `labels_N` holds the answers at `target_mask_BT`, row by row. Of labelled
+    text these are the labels alone, without eos, and numbered from 0 because no special can be the answer.
     """
 
     source_BS: Tensor
@@ -32,16 +33,43 @@ class Batch:
     target_mask_BT: Tensor
     labels_N: Tensor
 
+    def twice(self) -> "Batch":
+        """Every pair two times: all of them, and then all of them again."""
+        return Batch(**{name: torch.cat([tensor, tensor]) for name, tensor in vars(self).items()})
+
     def to(self, device: torch.device) -> "Batch":
         return Batch(**{name: tensor.to(device, non_blocking=True) for name, tensor in vars(self).items()})
 
 
-def make_batch(dataset: Dataset, indices: Sequence[int] | Indices) -> Batch:
+class Lines(Protocol):
+    """The ids of each line of one side, without BOS and EOS."""
+
+    def __getitem__(self, line: int, /) -> NDArray[Any]: ...
+
+
+class Pairs(Protocol):
+    """Encoded pairs, such as a `Dataset`. Where they are `labelled`, a target is a label and has no end."""
+
+    @property
+    def source(self) -> Lines: ...
+
+    @property
+    def target(self) -> Lines: ...
+
+    @property
+    def labelled(self) -> bool: ...
+
+
+def make_batch(dataset: Pairs, indices: Sequence[int] | Indices) -> Batch:
     """The pairs of `dataset` at `indices`, padded to the longest of each side."""
     source_BS, source_mask_BS = pad_rows([np.append(dataset.source[i], EOS) for i in indices])
-    framed_BT, real_BT = pad_rows([np.concatenate(([BOS], dataset.target[i], [EOS])) for i in indices])
+    end = np.array([] if dataset.labelled else [EOS], dtype=np.int64)
+    framed_BT, real_BT = pad_rows([np.concatenate(([BOS], dataset.target[i], end)) for i in indices])
     target_mask_BT = real_BT[:, 1:]
-    return Batch(source_BS, source_mask_BS, framed_BT[:, :-1], target_mask_BT, framed_BT[:, 1:][target_mask_BT])
+    labels_N = framed_BT[:, 1:][target_mask_BT]
+    if dataset.labelled:
+        labels_N -= len(SPECIALS)
+    return Batch(source_BS, source_mask_BS, framed_BT[:, :-1], target_mask_BT, labels_N)
 
 
 def pad_rows(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:

@@ -29,7 +29,7 @@ FOLDERS = (".", "data/task1/raw", "multi30k", "datasets/Multi30k")
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Sentences and their translations, line by line, exactly as written."""
+    """Sentences and their translations, or texts and their labels, line by line, exactly as written."""
 
     name: str
     source: list[str]
@@ -37,6 +37,7 @@ class ParallelText:
     source_sha256: str
     target_sha256: str
     variant: str
+    unit: str = "pairs"  # what messages count
 
 
 # --- one file --------------------------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
         DataError: the split is not there, or in one language only.
     """
     found = _scan(root, source, target)
-    for name in _names(split):
+    for name in names_of_split(split):
         if sides := found.get(name):
             for there, missing in ((source, target), (target, source)):
                 if missing not in sides:
@@ -178,7 +179,7 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
     raise DataError(_not_found(root, split, source, target, sorted(found)))
 
 
-def _names(split: str) -> list[str]:
+def names_of_split(split: str) -> list[str]:
     """The name asked for, then the other names of that split."""
     group = next((names for names in ALIASES if split in names), ())
     return [split, *(name for name in group if name != split)]
@@ -189,7 +190,7 @@ def _scan(root: Path, source: str, target: str) -> dict[str, dict[str, Path]]:
     found: dict[str, dict[str, Path]] = {}
     for folder in FOLDERS:
         here: dict[str, dict[str, Path]] = {}
-        for path in _files(root / folder):
+        for path in files_in(root / folder):
             split, _, language = path.name.removesuffix(".gz").rpartition(".")
             # A leading dot marks what is not text, such as the "._test.de" that macOS packs into archives.
             if language in (source, target) and split and not split.startswith("."):
@@ -198,7 +199,7 @@ def _scan(root: Path, source: str, target: str) -> dict[str, dict[str, Path]]:
     return found
 
 
-def _files(folder: Path) -> list[Path]:
+def files_in(folder: Path) -> list[Path]:
     """Files in order of their names, so that "train.de" comes before "train.de.gz"; none where there is no folder."""
     try:
         return sorted(path for path in folder.iterdir() if path.is_file())
@@ -209,14 +210,14 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _not_found(root: Path, split: str, source: str, target: str, there: Sequence[str]) -> str:
-    names = _names(split)
+    names = names_of_split(split)
     if not root.is_dir():
         state = f"{root} is a file, not a folder." if root.exists() else f"The folder {root} does not exist."
     elif there:
         near = get_close_matches(split, there, n=1)
         state = f"Splits there: {', '.join(there)}." + (f" Did you mean {near[0]}?" if near else "")
     else:
-        files = [path.name for path in _files(root)]
+        files = [path.name for path in files_in(root)]
         shown = ", ".join(files[:8]) + (", …" if len(files) > 8 else "")
         state = f"There is no split in these languages; files there: {shown or 'none'}."
     remedy = "Set data.root (--data-root) to the folder that has them"

@@ -1,4 +1,4 @@
-"""Encoded pairs: made once, kept in a folder, and read from there without spaCy, without torchtext, without copying.
+"""Encoded pairs: made once, kept in a folder, and read from there without any tokenizer's library and without copying.
 
 An entry of the folder is a JSON file, named after the hash of all that it was made from. It carries its own digest and
 says which packages made it; the arrays that it lists are files named after theirs. Each file appears whole or not at
@@ -19,12 +19,13 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.config.schema import FilterConfig, TextConfig
+from translate.config.schema import FilterConfig, LabelledFilterConfig, TextConfig
 from translate.data.corpus import ParallelText
 from translate.errors import DataError
 from translate.files import written_whole
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
+from translate.text.labels import LabelTokenizer
 
 FORMAT = 1  # Goes into every name: entries of another format are never looked at.
 CHUNK = 10_000  # Lines encoded at a time, which bounds the memory that Python's own lists take.
@@ -67,7 +68,7 @@ class EncodedText:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """The encoded pairs of one split, unfiltered."""
+    """The encoded pairs of one split, unfiltered. Where it is `labelled`, a target is a label and has no end."""
 
     name: str
     source: EncodedText
@@ -75,9 +76,14 @@ class Dataset:
     variant: str
     source_sha256: str
     target_sha256: str
+    labelled: bool = False
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def epoch(self, number: int) -> "Dataset":
+        """The pairs as an epoch reads them: the same in each."""
+        return self
 
 
 def encode_text(codec: Codec, lines: Sequence[str]) -> EncodedText:
@@ -106,17 +112,29 @@ def select_pairs(dataset: Dataset, config: FilterConfig, text: ParallelText) -> 
     reasons.append((f"more than {config.max_tokens} tokens on one side", longer > config.max_tokens))
     if config.max_ratio is not None:
         reasons.append((f"one side over {config.max_ratio:g} times the other", longer > config.max_ratio * shorter))
+    return _drop("pair", len(dataset), reasons, text.name)
 
-    kept = np.ones(len(dataset), dtype=bool)
+
+def select_texts(dataset: Dataset, config: LabelledFilterConfig) -> tuple[NDArray[np.int64], list[str]]:
+    """The same for labelled text."""
+    lengths = dataset.source.lengths
+    reasons = [("empty", lengths == 0), (f"more than {config.max_tokens} tokens", lengths > config.max_tokens)]
+    return _drop("text", len(dataset), reasons, dataset.name)
+
+
+def _drop(
+    what: str, count: int, reasons: Sequence[tuple[str, NDArray[np.bool_]]], name: str
+) -> tuple[NDArray[np.int64], list[str]]:
+    kept = np.ones(count, dtype=bool)
     report = []
     for reason, applies in reasons:
         dropped = np.flatnonzero(kept & applies)
         kept[dropped] = False
         if dropped.size:
-            pairs = "1 pair" if dropped.size == 1 else f"{dropped.size} pairs"
-            report.append(f"dropped {pairs}: {reason} (first: line {dropped[0] + 1})")
+            items = f"1 {what}" if dropped.size == 1 else f"{dropped.size} {what}s"
+            report.append(f"dropped {items}: {reason} (first: line {dropped[0] + 1})")
     if not kept.any():
-        raise DataError(f"{text.name}: no pair is left to train on ({'; '.join(report)}); see data.filter")
+        raise DataError(f"{name}: no {what} is left to train on ({'; '.join(report)}); see data.filter")
     return np.flatnonzero(kept), report
 
 
@@ -128,7 +146,7 @@ def _has_word(line: str) -> bool:
 
 
 class CorpusCache:
-    """A folder of codecs and encoded texts, each made where it is missing, damaged, or from another version of spaCy.
+    """A folder of codecs and encoded texts, each made where it is missing, damaged, or cut by another library version.
 
     The folder is made when something is written into it first; DataError where that is not possible.
     """
@@ -136,11 +154,11 @@ class CorpusCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def codecs(self, config: TextConfig, languages: tuple[str, str], train: ParallelText) -> tuple[Codec, Codec]:
-        """The codecs of both languages, with vocabularies and spacing learned from `train`.
+    def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: ParallelText) -> tuple[Codec, Codec]:
+        """The codecs of both languages, with vocabularies and spacing learned from `train`; None stands for labels.
 
         Raises:
-            ConfigError: text must be cut, and spaCy or its model is not there.
+            ConfigError: text must be cut, and the library or the spaCy model for it is not there.
         """
         text = [train.source_sha256, train.target_sha256]
         name = f"codecs-{_digest([FORMAT, config.model_dump(mode='json'), languages, text])}"
@@ -153,13 +171,13 @@ class CorpusCache:
     def find(self, codecs: tuple[Codec, Codec], text: ParallelText) -> Dataset | None:
         """The encoded pairs of a text, memory-mapped, if they are here."""
         sides = self._read(_text_name(codecs, text), self._parse_sides)
-        return None if sides is None else _dataset(text, sides)
+        return None if sides is None else _dataset(codecs, text, sides)
 
     def dataset(self, codecs: tuple[Codec, Codec], text: ParallelText) -> Dataset:
         """The encoded pairs of a text, memory-mapped; encoded now where they are not here yet.
 
         Raises:
-            ConfigError: text must be cut, and spaCy or its model is not there.
+            ConfigError: text must be cut, and the library or the spaCy model for it is not there.
         """
         found = self.find(codecs, text)
         if found is not None:
@@ -167,7 +185,7 @@ class CorpusCache:
         sides = [encode_text(*side) for side in zip(codecs, (text.source, text.target), strict=True)]
         content = [[self._write_array(array) for array in (side.ids, side.offsets)] for side in sides]
         self._write(_text_name(codecs, text), content, codecs)
-        return _dataset(text, self._parse_sides(content))  # From now on mapped, as in every later run.
+        return _dataset(codecs, text, self._parse_sides(content))  # From now on mapped, as in every later run.
 
     def _read(self, name: str, parse: Callable[[Any], T]) -> T | None:
         """The content of an entry; None where it has to be made."""
@@ -225,9 +243,10 @@ def _text_name(codecs: tuple[Codec, Codec], text: ParallelText) -> str:
     return f"text-{_digest([FORMAT, [codec.fingerprint for codec in codecs], hashes])}"
 
 
-def _dataset(text: ParallelText, sides: list[EncodedText]) -> Dataset:
+def _dataset(codecs: tuple[Codec, Codec], text: ParallelText, sides: list[EncodedText]) -> Dataset:
     source, target = sides
-    return Dataset(text.name, source, target, text.variant, text.source_sha256, text.target_sha256)
+    labelled = isinstance(codecs[1].tokenizer, LabelTokenizer)
+    return Dataset(text.name, source, target, text.variant, text.source_sha256, text.target_sha256, labelled)
 
 
 def _parse_codecs(content: Any) -> tuple[Codec, Codec]:

@@ -1,6 +1,7 @@
 """All translations of many sources: sorted into batches of similar length, searched, and put back in order."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,8 @@ from translate.data.batching import cut, pad_rows
 from translate.decoding.beam import beam_search
 from translate.decoding.greedy import greedy_search
 from translate.decoding.hypothesis import Hypothesis
-from translate.model.transformer import Transformer
+from translate.decoding.step import Step
+from translate.model.build import Model
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
 # What a translation never holds. Without unk, the model's next best word stands where it would have been.
@@ -24,7 +26,7 @@ def no_check() -> None:
 
 @torch.inference_mode()
 def search(
-    model: Transformer,
+    model: Model,
     sources: Sequence[NDArray[np.integer] | Sequence[int]],
     config: DecodingConfig,
     *,
@@ -37,6 +39,7 @@ def search(
     float32, so that a translation does not depend on its batch. `check` is called before each batch, and may raise.
     """
     device = next(model.parameters()).device
+    step: Step[Any] = model.step
     longest = np.iinfo(np.int64).max if model.longest is None else model.longest
     sources = [source[: longest - 1] for source in sources]
     lengths = np.array([len(source) for source in sources], dtype=np.int64)
@@ -51,11 +54,11 @@ def search(
         most = np.ceil(np.minimum(config.max_ratio * lengths[places], 1e6)).astype(np.int64) + config.max_extra + 1
         limits = torch.from_numpy(np.minimum(most, longest)).to(device)
         if config.search == "greedy":
-            best = greedy_search(model.step, state, limits=limits, bos=BOS, eos=EOS, forbidden=FORBIDDEN)
+            best = greedy_search(step, state, limits=limits, bos=BOS, eos=EOS, forbidden=FORBIDDEN)
             results = [[hypothesis] for hypothesis in best]
         else:
             results = beam_search(
-                model.step,
+                step,
                 state,
                 beam_size=config.beam_size,
                 length_penalty=config.length_penalty,

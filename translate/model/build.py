@@ -1,14 +1,17 @@
-"""From settings to a transformer: the one place that knows both the schema and the layers."""
+"""From settings to a model: the one place that knows both the schema and the layers."""
 
 from collections.abc import Callable
 
 from torch import nn
 
-from translate.config.schema import ModelConfig
+from translate.config.schema import ClassifierConfig, EncoderConfig, ModelConfig
 from translate.model.attention import MultiHeadAttention
+from translate.model.classifier import Classifier
 from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, PostNorm, PreNorm, Residual
 from translate.model.positions import LearnedPositions, SinusoidalPositions
 from translate.model.transformer import Embedding, Transformer
+
+Model = Transformer | Classifier
 
 NORMS: dict[str, type[PreNorm] | type[PostNorm]] = {"pre": PreNorm, "post": PostNorm}
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
@@ -16,6 +19,19 @@ POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
     "sinusoidal": SinusoidalPositions,
     "learned": LearnedPositions,
 }
+
+
+def build_model(
+    config: ModelConfig | ClassifierConfig, *, source_size: int, target_size: int, pad: int, eos: int, specials: int
+) -> Model:
+    """A model with fresh weights for vocabularies of the given sizes.
+
+    `pad` and `eos` are ids of both vocabularies, which begin with as many `specials`.
+    """
+    if isinstance(config, ClassifierConfig):
+        labels = target_size - specials
+        return build_classifier(config, source_size=source_size, labels=labels, pad=pad, eos=eos, specials=specials)
+    return build_transformer(config, source_size=source_size, target_size=target_size, pad=pad)
 
 
 def build_transformer(config: ModelConfig, *, source_size: int, target_size: int, pad: int) -> Transformer:
@@ -28,66 +44,35 @@ def build_transformer(config: ModelConfig, *, source_size: int, target_size: int
         nn.init.xavier_uniform_(projection.weight)
     else:
         projection.weight = target_tokens.weight
-
-    def embedding(tokens: nn.Embedding) -> Embedding:
-        positions = POSITIONS[config.positions](d_model=config.d_model, max_positions=config.max_positions)
-        if config.embedding_init == "xavier":
-            for weight in positions.parameters():
-                nn.init.xavier_uniform_(weight)
-        eps = config.embedding_norm_eps
-        norm = nn.Identity() if eps is None else nn.LayerNorm(config.d_model, eps=eps)
-        return Embedding(tokens=tokens, positions=positions, norm=norm, dropout=config.dropout)
-
-    def attention() -> MultiHeadAttention:
-        return MultiHeadAttention(
-            d_model=config.d_model,
-            heads=config.heads,
-            dropout=config.attention_dropout,
-            d_qk=config.d_qk,
-            d_v=config.d_v,
-            qkv_bias=config.qkv_bias,
-        )
-
-    def feed_forward() -> FeedForward:
-        activation = ACTIVATIONS[config.activation]()
-        return FeedForward(d_model=config.d_model, hidden=config.ffn, activation=activation, dropout=config.ffn_dropout)
-
-    def residual() -> Residual:
-        return NORMS[config.norm](d_model=config.d_model, dropout=config.dropout)
-
-    def final_norm() -> nn.Module:
-        return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-
-    def encoder_layer() -> EncoderLayer:
-        return EncoderLayer(
-            self_attention=attention(),
-            self_residual=residual(),
-            feed_forward=feed_forward(),
-            feed_residual=residual(),
-        )
-
-    def decoder_layer() -> DecoderLayer:
-        return DecoderLayer(
-            self_attention=attention(),
-            self_residual=residual(),
-            cross_attention=attention(),
-            cross_residual=residual(),
-            feed_forward=feed_forward(),
-            feed_residual=residual(),
-        )
-
     return Transformer(
-        source_embedding=embedding(source_tokens),
-        target_embedding=embedding(target_tokens),
-        encoder=[encoder_layer() for _ in range(config.encoder_layers)],
-        encoder_norm=final_norm(),
-        decoder=[decoder_layer() for _ in range(config.decoder_layers)],
-        decoder_norm=final_norm(),
+        source_embedding=embedding(source_tokens, config),
+        target_embedding=embedding(target_tokens, config),
+        encoder=[encoder_layer(config) for _ in range(config.encoder_layers)],
+        encoder_norm=final_norm(config),
+        decoder=[decoder_layer(config) for _ in range(config.decoder_layers)],
+        decoder_norm=final_norm(config),
         projection=projection,
     )
 
 
-def token_embedding(size: int, config: ModelConfig, pad: int) -> nn.Embedding:
+def build_classifier(
+    config: ClassifierConfig, *, source_size: int, labels: int, pad: int, eos: int, specials: int
+) -> Classifier:
+    """A classifier with fresh weights for a source vocabulary of the given size and as many labels."""
+    projection = nn.Linear(config.d_model, labels)
+    nn.init.xavier_uniform_(projection.weight)
+    nn.init.zeros_(projection.bias)
+    return Classifier(
+        source_embedding=embedding(token_embedding(source_size, config, pad), config),
+        encoder=[encoder_layer(config) for _ in range(config.encoder_layers)],
+        encoder_norm=final_norm(config),
+        projection=projection,
+        specials=specials,
+        eos=eos,
+    )
+
+
+def token_embedding(size: int, config: EncoderConfig, pad: int) -> nn.Embedding:
     """Fresh token vectors; that of padding is zero."""
     tokens = nn.Embedding(size, config.d_model, padding_idx=pad)
     if config.embedding_init == "xavier":
@@ -97,3 +82,64 @@ def token_embedding(size: int, config: ModelConfig, pad: int) -> nn.Embedding:
         nn.init.normal_(tokens.weight, std=config.d_model**-0.5)
     nn.init.zeros_(tokens.weight.data[pad])
     return tokens
+
+
+def embedding(tokens: nn.Embedding, config: EncoderConfig) -> Embedding:
+    """`tokens` with fresh positions."""
+    positions = POSITIONS[config.positions](d_model=config.d_model, max_positions=config.max_positions)
+    if config.embedding_init == "xavier":
+        for weight in positions.parameters():
+            nn.init.xavier_uniform_(weight)
+    eps = config.embedding_norm_eps
+    norm = nn.Identity() if eps is None else nn.LayerNorm(config.d_model, eps=eps)
+    return Embedding(tokens=tokens, positions=positions, norm=norm, dropout=config.dropout)
+
+
+def encoder_layer(config: EncoderConfig) -> EncoderLayer:
+    """One block of the encoder."""
+    return EncoderLayer(
+        self_attention=attention(config),
+        self_residual=residual(config),
+        feed_forward=feed_forward(config),
+        feed_residual=residual(config),
+    )
+
+
+def decoder_layer(config: EncoderConfig) -> DecoderLayer:
+    """One block of the decoder."""
+    return DecoderLayer(
+        self_attention=attention(config),
+        self_residual=residual(config),
+        cross_attention=attention(config),
+        cross_residual=residual(config),
+        feed_forward=feed_forward(config),
+        feed_residual=residual(config),
+    )
+
+
+def attention(config: EncoderConfig) -> MultiHeadAttention:
+    """One attention sub-layer."""
+    return MultiHeadAttention(
+        d_model=config.d_model,
+        heads=config.heads,
+        dropout=config.attention_dropout,
+        d_qk=config.d_qk,
+        d_v=config.d_v,
+        qkv_bias=config.qkv_bias,
+    )
+
+
+def feed_forward(config: EncoderConfig) -> FeedForward:
+    """One feed-forward sub-layer."""
+    activation = ACTIVATIONS[config.activation]()
+    return FeedForward(d_model=config.d_model, hidden=config.ffn, activation=activation, dropout=config.ffn_dropout)
+
+
+def residual(config: EncoderConfig) -> Residual:
+    """What stands around a sub-layer."""
+    return NORMS[config.norm](d_model=config.d_model, dropout=config.dropout)
+
+
+def final_norm(config: EncoderConfig) -> nn.Module:
+    """What follows the last block: pre-norm needs a norm there, post-norm has had it."""
+    return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()

@@ -1,5 +1,6 @@
-"""Strings to ids and back: tokenizers.py cuts, vocabulary.py numbers, spacing.py puts spaces back, codec.py does all.
+"""Strings to ids and back: a tokenizer cuts and joins, vocabulary.py numbers, codec.py does both.
 
-Nothing here knows PyTorch. spaCy and torchtext are imported where they are called, so that what is already cut and
-counted can be used without them.
+words.py and pieces.py hold the tokenizers, spacing.py puts spaces back between words, bpe_dropout.py cuts one text in
+many ways. Nothing here knows PyTorch. spaCy, `tokenizers` and torchtext are imported where they are called, so that
+what is already cut and counted can be used without them.
 """

@@ -6,31 +6,71 @@ The vocabulary comes from the whole text: which pairs are left out of training i
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from translate.config.schema import TextConfig, WordTokenizerConfig
 from translate.errors import ConfigError
 from translate.text.codec import Codec
+from translate.text.labels import LabelTokenizer
+from translate.text.pieces import learn_pieces
 from translate.text.spacing import SpacingCounts
-from translate.text.tokenizers import WordTokenizer
 from translate.text.vocabulary import Vocabulary, build_vocabulary
+from translate.text.words import WordTokenizer
 
 
 def build_codecs(
-    config: TextConfig, languages: tuple[str, str], source: Sequence[str], target: Sequence[str]
+    config: TextConfig, languages: tuple[str, str | None], source: Sequence[str], target: Sequence[str]
 ) -> tuple[Codec, Codec]:
     """The codecs of the source and the target language, from parallel lines of training text.
 
+    A target without a language holds labels.
+
     Raises:
-        ConfigError: spaCy or its model is missing, it does not know the language, or no word would be kept.
+        ConfigError: a library or a spaCy model is missing, spaCy does not know the language, or the settings keep no
+            word, or leave no room for the characters of the text.
+        DataError: there is no text to learn pieces from.
     """
-    words = config.tokenizer
+    source_language, target_language = languages
+    if target_language is None:
+        return _source_codec(config, source_language, source), _label_codec(target)
+    if isinstance(config.tokenizer, WordTokenizerConfig):
+        both = (source_language, target_language)
+        return _word_codecs(config.tokenizer, config.joint_vocabulary, both, source, target)
+    settings = config.tokenizer.model_dump(exclude={"dropout"})
+    if config.joint_vocabulary:
+        first = learn_pieces(source_language, [*source, *target], **settings)
+        second = replace(first, language=target_language)
+    else:
+        first = learn_pieces(source_language, source, **settings)
+        second = learn_pieces(target_language, target, **settings)
+    return Codec(first, Vocabulary(first.pieces)), Codec(second, Vocabulary(second.pieces))
+
+
+def _word_codecs(
+    words: WordTokenizerConfig, joint: bool, languages: tuple[str, str], source: Sequence[str], target: Sequence[str]
+) -> tuple[Codec, Codec]:
     source_tokenizer, source_counts = _learn(WordTokenizer(languages[0], words.source_model, words.lowercase), source)
     target_tokenizer, target_counts = _learn(WordTokenizer(languages[1], words.target_model, words.lowercase), target)
-    if config.joint_vocabulary:
+    if joint:
         source_vocabulary = target_vocabulary = _vocabulary(words, source_counts + target_counts)
     else:
         source_vocabulary, target_vocabulary = _vocabulary(words, source_counts), _vocabulary(words, target_counts)
     return Codec(source_tokenizer, source_vocabulary), Codec(target_tokenizer, target_vocabulary)
+
+
+def _source_codec(config: TextConfig, language: str, lines: Sequence[str]) -> Codec:
+    if isinstance(config.tokenizer, WordTokenizerConfig):
+        words = config.tokenizer
+        tokenizer, counts = _learn(WordTokenizer(language, words.source_model, words.lowercase), lines)
+        return Codec(tokenizer, _vocabulary(words, counts))
+    pieces = learn_pieces(language, lines, **config.tokenizer.model_dump(exclude={"dropout"}))
+    return Codec(pieces, Vocabulary(pieces.pieces))
+
+
+def _label_codec(lines: Sequence[str]) -> Codec:
+    tokenizer = LabelTokenizer()
+    labels = set(chain.from_iterable(tokenizer.tokenize(lines)))
+    return Codec(tokenizer, Vocabulary(tuple(sorted(labels))))
 
 
 def _learn(tokenizer: WordTokenizer, lines: Sequence[str]) -> tuple[WordTokenizer, Counter[str]]:

@@ -1,17 +1,15 @@
 """Text to tokens and back: one interface and, in the table at the end, the classes behind the names in the schema.
 
-This is the only file that knows spaCy, and it imports it only to cut text: joining tokens does without.
+words.py knows spaCy, pieces.py knows Hugging Face's `tokenizers`; nothing else does.
 """
 
-import difflib
-import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from translate.errors import CheckpointError, ConfigError
-from translate.text.spacing import Spacing
+from translate.errors import CheckpointError
+from translate.text.labels import LabelTokenizer
+from translate.text.pieces import LEARNERS, PieceTokenizer
+from translate.text.words import WordTokenizer
 
 
 class Tokenizer(Protocol):
@@ -41,94 +39,16 @@ class Tokenizer(Protocol):
     def from_dict(cls, data: dict[str, Any]) -> "Tokenizer": ...
 
 
-@dataclass(frozen=True)
-class WordTokenizer:
-    """Words as spaCy cuts them, and the spacing that puts them together again.
-
-    White space between words is no token, but what spaCy finds beyond one plain space (the second of two spaces, a
-    no-break space, a tab) is one, as in the published vocabularies of Multi30k. White space around a line is stripped.
-    """
-
-    language: str
-    model: str | None = None
-    lowercase: bool = False
-    spacing: Spacing = field(default_factory=Spacing)
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        return ("spacy",) if self.model is None else ("spacy", self.model)
-
-    def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        return (tokens for tokens, _ in self.cut(lines))
-
-    def cut(self, lines: Iterable[str]) -> Iterator[tuple[list[str], list[bool]]]:
-        """The tokens of each line, and whether a space follows each of them."""
-        tokenizer = _spacy_tokenizer(self.language, self.model)
-        for line in lines:
-            tokens = list(tokenizer(self.normalize(line)))
-            yield [token.text for token in tokens], [bool(token.whitespace_) for token in tokens]
-
-    def normalize(self, line: str) -> str:
-        """The text that is cut: stripped, lower-cased where that is asked for, and free of what is not Unicode text."""
-        # A lone surrogate, as Python makes of a stray byte on the command line, cannot be encoded.
-        line = line.strip().encode("utf-8", errors="replace").decode("utf-8")
-        return line.lower() if self.lowercase else line
-
-    def join(self, tokens: Sequence[str]) -> str:
-        return self.spacing.join(tokens)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": "word",
-            "language": self.language,
-            "model": self.model,
-            "lowercase": self.lowercase,
-            "spacing": self.spacing.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "WordTokenizer":
-        return cls(data["language"], data["model"], data["lowercase"], Spacing.from_dict(data["spacing"]))
-
-
-@cache
-def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterable[Any]]:
-    """The tokenizer of a trained spaCy model, or without one the rules that spaCy has for the language."""
-    try:
-        import spacy
-        import spacy.lang
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"cutting text into words needs spaCy, but the module {error.name!r} is not installed: pip install spacy. "
-            "Text that is already in data.cache needs none: that folder can come from a machine that has spaCy"
-        ) from error
-    if model is not None:
-        try:
-            return spacy.load(model).tokenizer
-        except OSError as error:
-            raise ConfigError(
-                f"spaCy model {model!r} (text.tokenizer.source_model or target_model) is not installed: "
-                f"python -m spacy download {model}, or leave that setting out to do without a model"
-            ) from error
-    known = [module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg]
-    if language not in known:
-        near = difflib.get_close_matches(language.lower(), known, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(sorted(known))}"
-        raise ConfigError(f"spaCy has no tokenizer for the language {language!r}; {hint}")
-    try:
-        return spacy.blank(language).tokenizer
-    except ImportError as error:
-        raise ConfigError(f"spaCy's tokenizer for {language!r} needs another package: {error}") from error
-
-
-TOKENIZERS: dict[str, type[Tokenizer]] = {"word": WordTokenizer}
+TOKENIZERS: dict[str, type[Tokenizer]] = {"word": WordTokenizer, **dict.fromkeys(LEARNERS, PieceTokenizer)}
+# Labels are no choice of the settings, but stored like the rest.
+STORED: dict[str, type[Tokenizer]] = {**TOKENIZERS, "label": LabelTokenizer}
 
 
 def tokenizer_from_dict(data: dict[str, Any]) -> Tokenizer:
     """The tokenizer that `to_dict` described."""
-    if data["kind"] not in TOKENIZERS:
+    if data["kind"] not in STORED:
         raise CheckpointError(
             f"the text was cut by a tokenizer of kind {data['kind']!r}, and this version knows only "
             f"{', '.join(TOKENIZERS)}; use the version of `translate` that made it"
         )
-    return TOKENIZERS[data["kind"]].from_dict(data)
+    return STORED[data["kind"]].from_dict(data)

@@ -9,18 +9,27 @@ from translate.training.loss import Sums
 
 @dataclass(frozen=True)
 class Validation:
-    """How good the model is on validation text. `nll` in nats a token, without label smoothing."""
+    """How good the model is on validation text. `nll` in nats a token, without label smoothing.
+
+    `scores` are further figures by their names in the settings, such as BLEU; `summary` holds all figures as a person
+    reads them; each of `samples` is a few texts by what they are.
+    """
 
     nll: float
     accuracy: float
-    bleu: float
-    chrf: float
+    scores: dict[str, float]
+    summary: str
     warning: str | None
-    samples: list[tuple[str, str, str]]  # source, translation, reference
+    samples: list[dict[str, str]]
 
     def figure(self, name: str) -> float:
         """The figure that picks the best model, so that more is better."""
-        return {"bleu": self.bleu, "chrf": self.chrf, "loss": -self.nll}[name]
+        return {**self.scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
+
+
+def perplexity(nll: float) -> float:
+    """e to the power of `nll`, up to a bound that a float can hold."""
+    return math.exp(min(nll, 100.0))
 
 
 @dataclass
@@ -55,12 +64,10 @@ class Progress:
 def describe(values: dict[str, Any], validation: Validation) -> str:
     """A validation as a person reads it: the figures, the samples, and a warning where there is need for one."""
     lines = [
-        f"epoch {values['epoch']}, update {values['step']}: validation BLEU {validation.bleu:.2f}, "
-        f"chrF {validation.chrf:.2f}, perplexity {values['perplexity']:.2f}, accuracy {validation.accuracy:.1%}"
+        f"epoch {values['epoch']}, update {values['step']}: validation {validation.summary}"
         + (" (best so far)" if values["best"] else "")
     ]
-    for source, translation, reference in validation.samples:
-        lines += [f"  source      {source}", f"  translation {translation}", f"  reference   {reference}"]
+    lines += [f"  {name:<11} {text}" for sample in validation.samples for name, text in sample.items()]
     if validation.warning is not None:
         lines.append(f"  warning: {validation.warning}")
     return "\n".join(lines)

@@ -12,16 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from translate.config.schema import TrainingConfig
-from translate.data.batching import BatchPlan, Indices, make_batch
-from translate.data.dataset import Dataset
+from translate.data.batching import Batch, BatchPlan, Indices, Pairs, make_batch
 from translate.device import arithmetic, release_memory
 from translate.errors import TrainingError
-from translate.model.transformer import Transformer
+from translate.model.build import Model
 from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.interrupt import Interrupted, InterruptGuard
-from translate.training.loss import Sums, smoothed_loss
+from translate.training.loss import Sums
+from translate.training.objective import build_objective
 from translate.training.optimizer import build_optimizers
-from translate.training.progress import Progress, Validation, describe
+from translate.training.progress import Progress, Validation, describe, perplexity
 from translate.training.schedule import build_schedule
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog
@@ -29,13 +29,19 @@ from translate.training.tracking import Bar, MetricsLog
 NON_FINITE_UPDATES = 10  # in a row, after which training stops
 
 
-Validate = Callable[[Transformer, Callable[[], None]], Validation]
+Validate = Callable[[Model, Callable[[], None]], Validation]
+
+
+class TrainingSet(Protocol):
+    """The pairs to train on, which may be others in each epoch."""
+
+    def epoch(self, number: int) -> Pairs: ...
 
 
 class SaveBest(Protocol):
     """Keeps the weights of the model as the best so far."""
 
-    def __call__(self, model: Transformer, validation: Validation, progress: "Progress") -> None: ...
+    def __call__(self, model: Model, validation: Validation, progress: "Progress") -> None: ...
 
 
 class Trainer:
@@ -49,8 +55,8 @@ class Trainer:
     def __init__(
         self,
         *,
-        model: Transformer,
-        dataset: Dataset,
+        model: Model,
+        dataset: TrainingSet,
         plan: BatchPlan,
         config: TrainingConfig,
         device: torch.device,
@@ -79,6 +85,7 @@ class Trainer:
         steps = math.inf if config.max_steps is None else config.max_steps
         self.total_steps = int(min(steps, self.updates_per_epoch * epochs))
         self.optimizers = build_optimizers(config.optimizer, model)
+        self.objective = build_objective(config)
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
     def resume(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -169,16 +176,19 @@ class Trainer:
     def _gradients(self, indices: list[Indices]) -> Sums:
         """Add up the gradients of the batches, each divided by the number of target tokens in all of them."""
         self.model.train()
-        batches = [make_batch(self.dataset, batch).to(self.device) for batch in indices]
+        pairs = self.dataset.epoch(self.progress.epoch)
+        batches = [make_batch(pairs, batch).to(self.device) for batch in indices]
         tokens = sum(len(batch.labels_N) for batch in batches)
         sums = Sums()
         for batch in batches:
-            with arithmetic(self.dtype, self.device):
-                logits_NV = self.model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
-            loss, nll = smoothed_loss(logits_NV, batch.labels_N, self.config.label_smoothing)
+            loss, nll = self.objective(self._logits, batch)
             (loss / tokens).backward()
             sums.add(loss.item(), nll.item(), len(batch.labels_N))
         return sums
+
+    def _logits(self, batch: Batch) -> Tensor:
+        with arithmetic(self.dtype, self.device):
+            return self.model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
 
     def _skip_update(self, norm: float) -> None:
         progress = self.progress
@@ -222,6 +232,7 @@ class Trainer:
         started = time.perf_counter()
         self.model.eval()
         validation = self.validate_model(self.model, self.guard.check)
+        assert self.config.best is not None, "load_config fills it in"
         figure = validation.figure(self.config.best)
         better = figure > progress.best_figure
         if better:
@@ -231,10 +242,9 @@ class Trainer:
             "step": progress.step,
             "epoch": progress.epoch + progress.position // self.updates_per_epoch,
             "nll": validation.nll,
-            "perplexity": math.exp(min(validation.nll, 100.0)),
+            "perplexity": perplexity(validation.nll),
             "accuracy": validation.accuracy,
-            "bleu": validation.bleu,
-            "chrf": validation.chrf,
+            **validation.scores,
             "best": better,
         }
         self.metrics.write(kind, values, {"seconds": time.perf_counter() - started})

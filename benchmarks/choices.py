@@ -1,0 +1,150 @@
+"""What the choices are worth: tokenizations, and the variants of the model, side by side on the same pairs.
+
+    python benchmarks/choices.py --data FOLDER [--seeds 1 2 3] [--jobs 2] [section.key=value …]
+
+Trains benchmarks/choices.yaml once for every choice and seed, each in a process of one thread, `--jobs` at a time, and
+prints the two tables of docs/choices.md. All runs see the same pairs equally often. What is finished is not trained
+again and what was interrupted goes on, so the command can be stopped and repeated.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from translate.data.corpus import read_split
+from translate.data.dataset import encode_text
+from translate.model_file import SavedModel, read_about
+from translate.runs import RunFolder
+from translate.text.vocabulary import UNK
+
+CONFIG = ROOT / "benchmarks" / "choices.yaml"
+TOKENS = ("word", "bpe", "wordpiece", "unigram", "char", "byte")
+COMMON = ("target tokens per CPU second", "CPU minutes", "seeds")
+CPU = "cpu-seconds"  # A file beside the model, where nothing interrupted the run. Other work does not change CPU time.
+MODELS = list(itertools.product(("pre", "post"), ("sinusoidal", "learned"), ("relu", "gelu")))
+
+
+def tokens_overrides(kind: str) -> list[str]:
+    """Another tokenizer; words seen once are unknown, as usual."""
+    return [f"text.tokenizer.kind={kind}", *(["text.tokenizer.min_freq=2"] if kind == "word" else [])]
+
+
+def model_overrides(norm: str, positions: str, activation: str) -> list[str]:
+    """Another variant of the model."""
+    return [f"model.norm={norm}", f"model.positions={positions}", f"model.activation={activation}"]
+
+
+CHOICES = {f"tokens-{kind}": tokens_overrides(kind) for kind in TOKENS} | {
+    "-".join(("model", *variant)): model_overrides(*variant) for variant in MODELS
+}
+# This one is the same system as the subword one.
+SAME = {"model-pre-sinusoidal-relu": "tokens-bpe"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder with Multi30k")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--folder", type=Path, default=ROOT / "checkpoints" / "choices")
+    parser.add_argument("--report", action="store_true", help="train nothing; print what is there")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value")
+    asked = parser.parse_intermixed_args()
+    runs = [(choice, seed) for seed in asked.seeds for choice in CHOICES if choice not in SAME]
+
+    def train(run: tuple[str, int]) -> None:
+        choice, seed = run
+        folder = RunFolder(asked.folder / f"{choice}-{seed}")
+        if folder.finished.is_file():
+            return
+        command = [sys.executable, str(ROOT / "scripts/train.py"), "--config", str(CONFIG)]
+        command += [f"data.root={asked.data.resolve()}"]
+        command += [*CHOICES[choice], *asked.overrides, f"seed={seed}", "threads=1", f"output={folder.path}"]
+        command += ["--resume"] if folder.is_started() else []
+        asked.folder.mkdir(parents=True, exist_ok=True)
+        with (asked.folder / f"{folder.path.name}.log").open("ab") as log:
+            process = subprocess.Popen(command, stderr=log)
+            _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        (folder.path / CPU).write_text(f"{usage.ru_utime + usage.ru_stime}\n", encoding="utf-8")
+        print(f"{folder.path.name} is trained", file=sys.stderr)
+
+    if not asked.report:
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            list(pool.map(train, runs))
+    print_tables(asked.folder, asked.seeds)
+
+
+class Results:
+    """The finished runs of one choice."""
+
+    def __init__(self, folder: Path, choice: str, seeds: Sequence[int]) -> None:
+        places = [RunFolder(folder / f"{SAME.get(choice, choice)}-{seed}") for seed in seeds]
+        self.runs = [run for run in places if run.finished.is_file()]
+
+    def score(self, name: str) -> str:
+        """Mean and standard deviation of a validation score over the seeds."""
+        values = [read_about(run.model)["validation"][name] for run in self.runs]
+        spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+        return f"{statistics.mean(values):.1f}{spread}"
+
+    def cost(self) -> list[str]:
+        """Target tokens per second of CPU time, CPU minutes of a run (medians over the seeds), and number of seeds."""
+        tokens, minutes = [], []
+        for run in self.runs:
+            if (run.path / CPU).is_file():
+                seconds = float((run.path / CPU).read_text(encoding="utf-8"))
+                summary = json.loads(run.finished.read_text(encoding="utf-8"))
+                tokens.append(summary["target_tokens"] / seconds)
+                minutes.append(seconds / 60)
+        measured = [f"{statistics.median(tokens):,.0f}", f"{statistics.median(minutes):.1f}"] if tokens else ["–", "–"]
+        return [*measured, str(len(self.runs))]
+
+
+def print_tables(folder: Path, seeds: Sequence[int]) -> None:
+    """Both tables, as Markdown; choices without a finished run are left out."""
+    print_row("tokens", "val BLEU", "val chrF", "vocabulary", "tokens a sentence", "unknown tokens", *COMMON)
+    print_row(*["---"] * (6 + len(COMMON)))
+    for kind in TOKENS:
+        results = Results(folder, f"tokens-{kind}", seeds)
+        if results.runs:
+            print_row(kind, results.score("bleu"), results.score("chrf"), *tokens_of(results.runs[0]), *results.cost())
+    print()
+    print_row("norm", "positions", "activation", "val BLEU", "val chrF", *COMMON)
+    print_row(*["---"] * (5 + len(COMMON)))
+    for variant in MODELS:
+        results = Results(folder, "-".join(("model", *variant)), seeds)
+        if results.runs:
+            print_row(*variant, results.score("bleu"), results.score("chrf"), *results.cost())
+
+
+def print_row(*cells: str) -> None:
+    print(f"| {' | '.join(cells)} |")
+
+
+def tokens_of(run: RunFolder) -> list[str]:
+    """How a run's model cuts the validation text: vocabularies, mean lengths, shares of unknown tokens (de / en)."""
+    saved = SavedModel.load(run.model)
+    text = read_split(saved.config.data.root, "val", "de", "en")
+    sides = [encode_text(*side) for side in ((saved.source, text.source), (saved.target, text.target))]
+    return [
+        " / ".join(f"{len(codec.vocabulary):,}" for codec in (saved.source, saved.target)),
+        " / ".join(f"{side.lengths.mean():.1f}" for side in sides),
+        " / ".join(f"{(side.ids == UNK).mean():.2%}" for side in sides),
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Labelled text on disk, its batches, and what is said of lines that are not as they should be."""
+
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from translate.config.schema import LabelledFilterConfig, TextConfig
+from translate.data.batching import make_batch
+from translate.data.corpus import ParallelText
+from translate.data.dataset import CorpusCache, Dataset, EncodedText, select_texts
+from translate.data.labelled import (
+    find_labelled_split,
+    list_labelled_splits,
+    read_labelled,
+    read_labelled_split,
+    read_texts_and_labels,
+)
+from translate.errors import DataError
+from translate.text.vocabulary import BOS, EOS, SPECIALS
+
+LINES = "de\tEin Hund bellt.\nen\tA dog barks.\nde\tEine Katze schläft.\n"
+
+
+def write(path: Path, content: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content.encode()) if path.suffix == ".gz" else content.encode())
+    return path
+
+
+# --- one file --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["train.tsv", "train.tsv.gz"])
+@pytest.mark.parametrize("content", [LINES, LINES.replace("\n", "\r\n"), f"\ufeff{LINES}\n \n", LINES.strip()])
+def test_texts_and_labels(name: str, content: str, tmp_path: Path) -> None:
+    text = read_labelled(write(tmp_path / name, content))
+    assert text.source == ["Ein Hund bellt.", "A dog barks.", "Eine Katze schläft."]
+    assert text.target == ["de", "en", "de"]
+    assert (text.name, text.unit) == (name, "texts")
+    assert re.fullmatch(r"2 labels, sha256 [0-9a-f]{8}… / [0-9a-f]{8}…", text.variant)
+    assert text.source_sha256 == read_labelled(write(tmp_path / "same.tsv", LINES)).source_sha256
+
+
+def test_what_belongs_to_the_text_and_what_to_the_label(tmp_path: Path) -> None:
+    content = " two words \t a\tb\u2028c \n<eos>\t\nde\t \t\n"
+    text = read_labelled(write(tmp_path / "x.tsv", content))
+    assert text.target == ["two words", "<eos>", "de"]
+    assert text.source == [" a\tb\u2028c ", "", " \t"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("de\tHund\nKatze\n", "line 2 has no tab: 'Katze'. Write label, tab, text."),
+        ("de\tHund\n\nen\tcat\n", "line 2 has no tab: ''. Write label, tab, text."),
+        (f"{'x' * 90}\n", f"line 1 has no tab: '{'x' * 59}…'. Write label, tab, text."),
+        ("de\tHund\n \tKatze\n", "line 2 has no label. Write one, or take the line out."),
+        (
+            "de\tHund\nfr\tchat\n",
+            "line 2: the label 'fr' does not occur in the training text, which has 'de', 'en'. "
+            "Correct it, take the line out, or train with texts of that label.",
+        ),
+    ],
+)
+def test_a_bad_line_is_named_with_file_line_and_remedy(content: str, message: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "val.tsv", content)
+    with pytest.raises(DataError) as caught:
+        read_labelled(path, known=("en", "de"))
+    assert str(caught.value) == f"{path}, {message}"
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", " \n"])
+def test_an_empty_file(content: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "val.tsv", content)
+    with pytest.raises(DataError, match=re.escape(f"{path} has no text. It needs one `label<TAB>text` a line.")):
+        read_labelled(path)
+
+
+def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "val.tsv"
+    path.write_bytes(b"de\tsch\xf6n\n")
+    with pytest.raises(DataError, match=re.escape(f"{path}, line 1, byte 7: 0xf6 is not UTF-8")):
+        read_labelled(path)
+
+
+def test_many_labels_are_not_all_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "val.tsv", "x\tx\n")
+    with pytest.raises(DataError, match=r"which has '00', .*'19', …\. Correct"):
+        read_labelled(path, known=[f"{number:02}" for number in range(40)])
+
+
+# --- two files -------------------------------------------------------------------------------------------------------
+
+
+def test_texts_and_labels_in_files_of_their_own(tmp_path: Path) -> None:
+    texts, labels = write(tmp_path / "texts", "Hund\ncat\n"), write(tmp_path / "labels", "de\n en\n")
+    text = read_texts_and_labels(texts, labels, known=("de", "en"))
+    assert (text.source, text.target) == (["Hund", "cat"], ["de", "en"])
+    assert (text.name, text.unit) == ("texts / labels", "texts")
+    with pytest.raises(DataError, match=re.escape(f"{labels}, line 2: the label 'en' does not occur in the training")):
+        read_texts_and_labels(texts, labels, known=("de",))
+
+
+# --- a folder of splits ----------------------------------------------------------------------------------------------
+
+
+def test_splits_are_found_by_every_name(tmp_path: Path) -> None:
+    plain = write(tmp_path / "dev.tsv", LINES)
+    write(tmp_path / "dev.tsv.gz", LINES)
+    packed = write(tmp_path / "train.tsv.gz", LINES)
+    for name in ("._dev.tsv", "notes.txt"):
+        write(tmp_path / name, "")
+    assert list_labelled_splits(tmp_path) == ["dev", "train"]
+    assert list_labelled_splits(tmp_path / "none") == []
+    assert find_labelled_split(tmp_path, "val") == plain
+    assert find_labelled_split(tmp_path, "train") == packed
+    exact = write(tmp_path / "val.tsv", LINES)
+    assert find_labelled_split(tmp_path, "val") == exact
+    assert read_labelled_split(tmp_path, "val", known={"de", "en"}).target == ["de", "en", "de"]
+
+
+def test_a_missing_split(tmp_path: Path) -> None:
+    write(tmp_path / "train.tsv", LINES)
+    remedy = "Set data.root (--data-root) to the folder that has it."
+    for root, split, message in (
+        (
+            tmp_path,
+            "tarin",
+            f"No labelled split 'tarin' in {tmp_path}: looked for tarin.tsv, plain or .gz. "
+            f"Splits there: train. Did you mean train? {remedy}",
+        ),
+        (
+            tmp_path / "none",
+            "val",
+            f"No labelled split 'val' in {tmp_path}/none: looked for val.tsv, plain or .gz (or under the name valid or "
+            f"validation or dev). The folder {tmp_path}/none does not exist. {remedy}",
+        ),
+        (
+            tmp_path / "train.tsv",
+            "other",
+            f"No labelled split 'other' in {tmp_path}/train.tsv: looked for other.tsv, plain or .gz. "
+            f"{tmp_path}/train.tsv is a file, not a folder. {remedy}",
+        ),
+    ):
+        with pytest.raises(DataError) as caught:
+            find_labelled_split(root, split)
+        assert str(caught.value) == message
+
+
+# --- encoded ---------------------------------------------------------------------------------------------------------
+
+
+def encoded(tmp_path: Path, text: ParallelText) -> Dataset:
+    cache = CorpusCache(tmp_path / "cache")
+    return cache.dataset(cache.codecs(TextConfig(), ("de", None), text), text)
+
+
+def test_a_batch_has_one_answer_a_text_numbered_from_0(tmp_path: Path) -> None:
+    text = read_labelled(write(tmp_path / "train.tsv", LINES))
+    encoded(tmp_path, text)
+    dataset = encoded(tmp_path, text)  # from the cache
+    assert dataset.labelled
+    assert [line.tolist() for line in dataset.target] == [[len(SPECIALS)], [len(SPECIALS) + 1], [len(SPECIALS)]]
+    batch = make_batch(dataset, [0, 1])
+    assert batch.labels_N.tolist() == [0, 1]
+    assert batch.target_BT.tolist() == [[BOS], [BOS]]
+    assert batch.target_mask_BT.tolist() == [[True], [True]]
+    assert [row[-1] for row in batch.source_BS.tolist()] == [EOS, EOS]
+
+
+def test_long_and_empty_texts_are_left_out_whatever_their_labels() -> None:
+    lengths = [3, 0, 9, 10]
+    source = EncodedText(np.zeros(sum(lengths), np.uint16), np.cumsum([0, *lengths]))
+    target = EncodedText(np.zeros(4, np.uint16), np.arange(5))
+    dataset = Dataset("train.tsv", source, target, "", "", "", labelled=True)
+    pairs, report = select_texts(dataset, LabelledFilterConfig(max_tokens=9))
+    assert pairs.tolist() == [0, 2]
+    assert report == ["dropped 1 text: empty (first: line 2)", "dropped 1 text: more than 9 tokens (first: line 4)"]
+    with pytest.raises(DataError, match=r"train\.tsv: no text is left to train on .*; see data\.filter"):
+        select_texts(dataset, LabelledFilterConfig(max_tokens=2))

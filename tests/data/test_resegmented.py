@@ -1,0 +1,102 @@
+"""Training pairs with another segmentation in each epoch, and the same one whenever that epoch is read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from translate.config.schema import TextConfig
+from translate.data.batching import make_batch
+from translate.data.corpus import ParallelText, text_sha256
+from translate.data.dataset import CorpusCache, Dataset
+from translate.data.resegmented import ResegmentedDataset, ResegmentedPairs
+from translate.text.codec import Codec
+from translate.text.vocabulary import BOS, EOS
+
+GERMAN = ["der alte Hund bellt", "", "die alte Katze bellt nicht, der alte Hund bellt"] * 4
+ENGLISH = ["the old dog barks", "", "the old cat doesn't bark, the old dog barks"] * 4
+TEXT = ParallelText("train", GERMAN, ENGLISH, text_sha256(GERMAN), text_sha256(ENGLISH), "made up")
+
+Encoded = tuple[Dataset, tuple[Codec, Codec]]
+
+
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory: pytest.TempPathFactory) -> Encoded:
+    cache = CorpusCache(tmp_path_factory.mktemp("cache"))
+    codecs = cache.codecs(TextConfig.model_validate({"tokenizer": {"kind": "bpe"}}), ("de", "en"), TEXT)
+    return cache.dataset(codecs, TEXT), codecs
+
+
+def resegmented(encoded: Encoded, *, share: float = 0.3, longest: int = 200, seed: int = 1) -> ResegmentedDataset:
+    dataset, codecs = encoded
+    return ResegmentedDataset(dataset, TEXT, codecs, share=share, longest=longest, seed=seed)
+
+
+def read(pairs: ResegmentedPairs, *, backwards: bool = False) -> dict[int, tuple[list[int], list[int]]]:
+    lines = range(len(GERMAN))
+    return {
+        line: (pairs.source[line].tolist(), pairs.target[line].tolist())
+        for line in (reversed(lines) if backwards else lines)
+    }
+
+
+def test_an_epoch_is_read_the_same_in_any_order(encoded: Encoded) -> None:
+    once, again = resegmented(encoded), resegmented(encoded)
+    third = read(once.epoch(3))
+    assert read(again.epoch(3), backwards=True) == third == read(once.epoch(3))
+
+
+def test_epochs_seeds_pairs_and_sides_differ(encoded: Encoded) -> None:
+    dataset = resegmented(encoded)
+    ways = [read(dataset.epoch(0)), read(dataset.epoch(1)), read(resegmented(encoded, seed=2).epoch(0))]
+    assert ways[0] != ways[1] != ways[2] != ways[0]
+    assert len({str(ways[0][line]) for line in range(2, len(GERMAN), 3)}) > 1  # four times the same line
+    text = ParallelText("both", GERMAN, GERMAN, TEXT.source_sha256, TEXT.source_sha256, "")
+    codec = encoded[1][0]
+    same = ResegmentedDataset(encoded[0], text, (codec, codec), share=0.3, longest=200, seed=1).epoch(0)
+    assert any(same.source[line].tolist() != same.target[line].tolist() for line in range(len(GERMAN)))
+
+
+def test_the_text_stays(encoded: Encoded) -> None:
+    pairs = read(resegmented(encoded).epoch(7))
+    source, target = encoded[1]
+    assert [source.decode(ids) for ids, _ in pairs.values()] == GERMAN
+    assert [target.decode(ids) for _, ids in pairs.values()] == ENGLISH
+
+
+def test_a_line_that_would_get_too_long_stays_as_it_was(encoded: Encoded) -> None:
+    dataset, _ = encoded
+    longest = len(dataset.source[2])
+    pairs = read(resegmented(encoded, share=0.15, longest=longest).epoch(0))
+    assert all(len(ids) <= longest for ids, _ in pairs.values())
+    same = [ids == dataset.source[line].tolist() for line, (ids, _) in pairs.items()]
+    assert same[2::3] == [True] * 4
+    assert not all(same[0::3])
+
+
+def test_batches_are_made_of_it(encoded: Encoded) -> None:
+    pairs = resegmented(encoded).epoch(0)
+    batch = make_batch(pairs, np.array([0, 1, 2]))
+    assert batch.source_BS[batch.source_mask_BS].tolist() == [
+        token for line in range(3) for token in [*pairs.source[line].tolist(), EOS]
+    ]
+    assert batch.target_BT[batch.target_mask_BT].tolist() == [
+        token for line in range(3) for token in [BOS, *pairs.target[line].tolist()]
+    ]
+
+
+def test_labels_are_not_cut(tmp_path: Path) -> None:
+    labels = ["de", "", "en"] * 4
+    text = ParallelText("train", GERMAN, labels, TEXT.source_sha256, text_sha256(labels), "")
+    cache = CorpusCache(tmp_path)
+    codecs = cache.codecs(TextConfig.model_validate({"tokenizer": {"kind": "bpe"}}), ("de", None), text)
+    dataset = cache.dataset(codecs, text)
+    pairs = ResegmentedDataset(dataset, text, codecs, share=0.5, longest=200, seed=1).epoch(0)
+    assert pairs.labelled
+    assert pairs.target is dataset.target
+    assert pairs.source[2].tolist() != dataset.source[2].tolist()
+
+
+def test_a_plain_dataset_is_the_same_in_each_epoch(encoded: Encoded) -> None:
+    dataset, _ = encoded
+    assert dataset.epoch(0) is dataset.epoch(5) is dataset

@@ -1,0 +1,76 @@
+"""A run with each kind of tokenizer, chosen by its name alone, from text to translation."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import TinyProject, assert_same_run, rows, sigterm, stop, update
+
+from translate import Translator
+from translate.config.keys import kind_of, sections_at
+from translate.config.schema import Config, TextConfig
+from translate.model_file import SavedModel, fresh_model, weights_of
+from translate.pipeline import train
+from translate.runs import RunFolder
+from translate.text.build import build_codecs
+
+KINDS = [str(kind_of(section)) for section in sections_at(TextConfig.model_fields["tokenizer"])]
+PIECES = [kind for kind in KINDS if kind != "word"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("joint", ["true", "false"])
+@pytest.mark.parametrize("kind", PIECES)
+def test_a_run(kind: str, joint: str, tiny: TinyProject) -> None:
+    run = train(tiny.config(f"text.tokenizer.kind={kind}", f"text.joint_vocabulary={joint}", "training.max_epochs=1"))
+    translator = Translator.load(run.model, "cpu")
+    lines = ["bako fide", "", "lumo", "quer\u2028x \ud800"]
+    translations = translator.translate(lines)
+    assert len(translations) == len(lines)
+    assert translations[1] == ""
+    source = translator.saved.source
+    assert source.decode(source.encode(lines[:1])[0]) == lines[0]
+    assert all(len(text.splitlines()) <= 1 for text in translations)
+    assert (translator.unknown_words("quer") == []) == (kind == "byte")
+
+
+def test_a_line_break_that_bytes_spell_is_a_space(tmp_path: Path) -> None:
+    text = TextConfig.model_validate({"tokenizer": {"kind": "byte"}})
+    config = Config.model_validate(
+        {
+            "text": text.model_dump(),
+            "model": {"d_model": 8, "ffn": 8, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "tie": "none"},
+            "decoding": {"search": "greedy", "max_ratio": 1, "max_extra": 0},
+        }
+    )
+    source, target = build_codecs(text, ("de", "en"), ["x"], ["y"])
+    model = fresh_model(config, source, target)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        # Nothing but the bias decides: the line break is always the likeliest.
+        dict(model.named_parameters())["projection.bias"][4 + ord("\n")] = 9.0
+    SavedModel(config, source, target, weights_of(model), {}).save(tmp_path / "model.safetensors")
+    assert Translator.load(tmp_path / "model.safetensors", "cpu").translate(["abc", ""]) == ["   ", ""]
+
+
+DROPOUT = ("text.tokenizer.kind=bpe", "text.tokenizer.vocab_size=40", "text.tokenizer.dropout=0.3")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [3, 17])
+def test_bpe_dropout_goes_on_where_it_was(
+    number: int, tiny: TinyProject, uninterrupted: Callable[..., RunFolder]
+) -> None:
+    stop(sigterm, update(number), tiny, *DROPOUT)
+    assert_same_run(train(tiny.config(*DROPOUT), resume=True), uninterrupted(*DROPOUT))
+
+
+@pytest.mark.slow
+def test_bpe_dropout_trains_on_more_tokens(uninterrupted: Callable[..., RunFolder]) -> None:
+    with_dropout, without = (
+        [row["target_tokens"] for row in rows(uninterrupted(*overrides)) if row["kind"] == "train"]
+        for overrides in (DROPOUT, DROPOUT[:-1])
+    )
+    assert with_dropout[-1] > 1.1 * without[-1]

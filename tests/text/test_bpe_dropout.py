@@ -1,0 +1,94 @@
+"""Merges left out at random: as often as the paper says, and never a character lost."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise, product
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from translate.config.schema import TextConfig
+from translate.text.bpe_dropout import BpeDropout
+from translate.text.build import build_codecs
+from translate.text.codec import Codec
+from translate.text.pieces import PieceTokenizer
+
+LINES = ["low lower lowest", "slow slower slowest", "new newer newest, the lowest wall", "\u00fcber  den Wall"]
+
+
+def learned(**settings: object) -> Codec:
+    config = TextConfig.model_validate({"tokenizer": {"kind": "bpe", "min_freq": 1, **settings}})
+    return build_codecs(config, ("en", "de"), LINES, LINES)[0]
+
+
+CODEC, FALLBACK = learned(), learned(byte_fallback=True)
+codecs = st.sampled_from([CODEC, FALLBACK])
+texts = st.text(st.sampled_from("lowernst  ,\tü狗")) | st.text()
+
+
+def test_there_is_something_to_leave_out() -> None:
+    assert isinstance(CODEC.tokenizer, PieceTokenizer)
+    assert len(CODEC.tokenizer.merges) > 15
+    assert CODEC.tokenize("lowest") == [" lowest"]
+
+
+@given(codecs, texts)
+def test_nothing_left_out_is_plain_bpe(codec: Codec, line: str) -> None:
+    assert BpeDropout(codec, 0.0).encode(line, Random(0)) == codec.encode([line])[0]
+
+
+@given(texts.filter(str.strip))
+def test_everything_left_out_is_characters(line: str) -> None:
+    assert BpeDropout(CODEC, 1.0).encode(line, Random(0)) == CODEC.vocabulary.ids(f" {line}")
+
+
+@given(texts, st.floats(0, 1), st.integers(0, 9))
+def test_the_text_stays(line: str, share: float, seed: int) -> None:
+    ids = BpeDropout(FALLBACK, share).encode(line, Random(seed))
+    assert FALLBACK.decode(ids) == (line if line.strip() else "")
+
+
+def probabilities(word: tuple[str, ...], merges: list[tuple[str, str]], share: float) -> Counter[tuple[str, ...]]:
+    """How likely a word ends in each segmentation: the paper's algorithm, with every draw tried both ways."""
+    possible = [(place, pair) for place, pair in enumerate(pairwise(word)) if pair in merges]
+    found: Counter[tuple[str, ...]] = Counter()
+    for left_out in product([False, True], repeat=len(possible)):
+        chance = 1.0
+        for out in left_out:
+            chance *= share if out else 1 - share
+        kept = [candidate for candidate, out in zip(possible, left_out, strict=True) if not out]
+        if not kept:
+            found[word] += chance
+            continue
+        place, (left, right) = min(kept, key=lambda candidate: (merges.index(candidate[1]), candidate[0]))
+        merged = (*word[:place], left + right, *word[place + 2 :])
+        for end, part in probabilities(merged, merges, share).items():
+            found[end] += chance * part
+    return found
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+@pytest.mark.parametrize("word", ["lowest", "newer"])
+def test_segmentations_are_as_frequent_as_the_paper_says(word: str, share: float) -> None:
+    assert isinstance(CODEC.tokenizer, PieceTokenizer)
+    expected = probabilities(tuple(f" {word}"), CODEC.tokenizer.merges, share)
+    assert sum(expected.values()) == pytest.approx(1)
+    assert len(expected) > 8
+    dropout, random, draws = BpeDropout(CODEC, share), Random(1), 20_000
+    counts = Counter(tuple(CODEC.vocabulary.strings(dropout.encode(word, random))) for _ in range(draws))
+    assert counts.keys() <= expected.keys()
+    for segmentation, chance in expected.items():
+        deviation = (chance * (1 - chance) / draws) ** 0.5
+        assert counts[segmentation] / draws == pytest.approx(chance, abs=4.5 * deviation + 1 / draws)
+
+
+def segmentations(seed: int) -> Iterator[list[int]]:
+    dropout = BpeDropout(CODEC, 0.3)
+    return (dropout.encode(line, Random(f"{seed} {number}")) for number, line in enumerate(LINES * 5))
+
+
+def test_random_numbers_are_the_callers() -> None:
+    assert [*segmentations(1)] == [*segmentations(1)]
+    assert [*segmentations(1)] != [*segmentations(2)]

@@ -1,0 +1,111 @@
+"""Text cut by spaCy, and what is said when it cannot be."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokenizer import Tokenizer
+
+from translate.errors import ConfigError
+from translate.text.spacing import Spacing
+from translate.text.tokenizers import tokenizer_from_dict
+from translate.text.words import WordTokenizer, _spacy_tokenizer
+
+
+def words(language: str, line: str) -> list[str]:
+    return next(WordTokenizer(language).tokenize([line]))
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "tokens"),
+    [
+        ("en", "She doesn't see the dog's ball.", ["She", "does", "n't", "see", "the", "dog", "'s", "ball", "."]),
+        ("de", "Er läuft z.B. im Wald.", ["Er", "läuft", "z.B.", "im", "Wald", "."]),
+        ("it", "L'uomo corre.", ["L'", "uomo", "corre", "."]),
+        ("zh", "我爱你。", ["我", "爱", "你", "。"]),
+        ("en", "", []),
+        ("en", " \t\u00a0\u2028\r ", []),
+        ("en", "  a cat  ", ["a", "cat"]),
+        ("en", "a  cat", ["a", " ", "cat"]),
+        ("en", "a\u00a0cat\tsat", ["a", "\u00a0", "cat", "\t", "sat"]),
+        ("en", "cats\U0001f408 run", ["cats", "\U0001f408", "run"]),
+        ("en", "a \udcff b", ["a", "?", "b"]),
+    ],
+)
+def test_words(language: str, line: str, tokens: list[str]) -> None:
+    assert words(language, line) == tokens
+
+
+def test_lower_case_comes_before_cutting() -> None:
+    assert list(WordTokenizer("en", lowercase=True).tokenize(["A Cat."])) == [["a", "cat", "."]]
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\r", "\v", "\f"])
+def test_a_line_separator_does_not_end_a_line(separator: str) -> None:
+    tokens = words("en", f"a cat{separator}a dog")
+    assert tokens[:2] + tokens[-2:] == ["a", "cat", "a", "dog"]
+    assert "".join(tokens[2:-2]).strip() == ""
+
+
+def test_a_very_long_line() -> None:
+    assert words("en", "word " * 10_000) == ["word"] * 10_000
+
+
+def test_a_configured_model_cuts(tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    assert isinstance(nlp.tokenizer, Tokenizer)
+    nlp.tokenizer.add_special_case("ab", [{"ORTH": "a"}, {"ORTH": "b"}])
+    nlp.to_disk(tmp_path)
+    tokenizer = WordTokenizer("en", model=str(tmp_path))
+    assert list(tokenizer.tokenize(["ab c"])) == [["a", "b", "c"]]
+    assert tokenizer.packages == ("spacy", str(tmp_path))
+
+
+def test_a_missing_model_names_the_command_that_installs_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        list(WordTokenizer("de", model="de_no_such_model").tokenize(["Hallo."]))
+    assert str(caught.value) == (
+        "spaCy model 'de_no_such_model' (text.tokenizer.source_model or target_model) is not installed: "
+        "python -m spacy download de_no_such_model, or leave that setting out to do without a model"
+    )
+
+
+@pytest.mark.parametrize(
+    ("language", "message"),
+    [
+        ("deu", "spaCy has no tokenizer for the language 'deu'; did you mean eu or de?"),
+        ("EN", "spaCy has no tokenizer for the language 'EN'; did you mean en"),
+        ("qqq", "spaCy has no tokenizer for the language 'qqq'; it has: af, am, ar,"),
+    ],
+)
+def test_an_unknown_language_gets_the_nearest_codes(language: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        words(language, "x")
+    assert str(caught.value).startswith(message)
+
+
+def test_a_language_that_needs_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blank(language: str) -> None:
+        raise ImportError("Japanese support requires SudachiPy")
+
+    monkeypatch.setattr(spacy, "blank", blank)
+    with pytest.raises(
+        ConfigError, match=r"^spaCy's tokenizer for 'ja' needs another package: Japanese support requires"
+    ):
+        words("ja", "x")
+
+
+def test_without_spacy_joining_works_and_cutting_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    _spacy_tokenizer.cache_clear()
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    tokenizer = WordTokenizer("en", spacing=Spacing(joins_left=frozenset(".")))
+    assert tokenizer.join(["Hi", "."]) == "Hi."
+    with pytest.raises(ConfigError, match=r"needs spaCy, but the module 'spacy' is not installed: pip install spacy\."):
+        list(tokenizer.tokenize(["Hi."]))
+
+
+def test_json_round_trip() -> None:
+    tokenizer = WordTokenizer("de", "a_model", True, Spacing(joined=frozenset({("a", "b")})))
+    assert tokenizer_from_dict(json.loads(json.dumps(tokenizer.to_dict()))) == tokenizer

@@ -1,0 +1,89 @@
+"""How many labels are right: overall, beside what guessing would give, and label by label.
+
+It knows nothing about models or files.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+SHOWN = 10  # labels in a summary of one line
+
+
+@dataclass(frozen=True)
+class LabelCount:
+    """Of all texts with one label, how many were given it."""
+
+    right: int
+    total: int
+
+
+@dataclass(frozen=True)
+class LabelReport:
+    """What a set of labels is worth; `labels` has the reference's, the most frequent first."""
+
+    labels: dict[str, LabelCount]
+    distinct: int  # different labels given
+
+    @property
+    def right(self) -> int:
+        return sum(count.right for count in self.labels.values())
+
+    @property
+    def texts(self) -> int:
+        return sum(count.total for count in self.labels.values())
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right labels."""
+        return self.right / self.texts
+
+    @property
+    def most_frequent(self) -> str:
+        return next(iter(self.labels))
+
+    @property
+    def guessing(self) -> float:
+        """The accuracy of always giving the most frequent label."""
+        return self.labels[self.most_frequent].total / self.texts
+
+    @property
+    def warning(self) -> str | None:
+        """What is suspicious about the labels, if anything."""
+        if self.distinct > 1 or len(self.labels) == 1:
+            return None
+        return f"all {self.texts} texts are given the same label: the model hardly looks at them"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, the warning among them."""
+        names = ("accuracy", "right", "texts", "most_frequent", "guessing", "warning")
+        return {**{name: getattr(self, name) for name in names}, **asdict(self)}
+
+    def summary(self) -> str:
+        """One line, with the most frequent labels."""
+        counts = [f"{label} {count.right}/{count.total}" for label, count in self.labels.items()]
+        shown = ", ".join(counts[:SHOWN]) + (", …" if len(counts) > SHOWN else "")
+        return f"accuracy {self.accuracy:.1%} of {self.texts} texts ({self.guessing:.1%} by guessing), right: {shown}"
+
+    def format(self) -> str:
+        """A few aligned lines for the terminal, values in percent."""
+        rows = [
+            ("accuracy", self.accuracy, f"{self.right} of {self.texts} texts"),
+            ("guessing", self.guessing, f"always {self.most_frequent}, the most frequent label"),
+            *((label, c.right / c.total, f"{c.right} of {c.total}") for label, c in self.labels.items()),
+        ]
+        width = max(18, *(len(name) + 2 for name, _, _ in rows))
+        lines = [f"{name:<{width}}{100 * value:6.2f}         {what}" for name, value, what in rows]
+        if self.warning is not None:
+            lines.append(f"warning: {self.warning}")
+        return "\n".join(lines)
+
+
+def count_labels(found: Sequence[str], references: Sequence[str]) -> LabelReport:
+    """Compare the labels of texts, of which there must be some, with the right ones."""
+    assert len(found) == len(references) > 0
+    total = Counter(references)
+    right = Counter(reference for label, reference in zip(found, references, strict=True) if label == reference)
+    ordered = sorted(total, key=lambda label: (-total[label], label))
+    return LabelReport({label: LabelCount(right[label], total[label]) for label in ordered}, len(set(found)))

@@ -1,0 +1,102 @@
+"""Labelled text on disk: one `label<TAB>text` a line, in a file for each split. It knows nothing about tokens."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from translate.data.corpus import ParallelText, files_in, names_of_split, read_lines, read_pair, text_sha256
+from translate.errors import DataError
+
+ENDINGS = (".tsv", ".tsv.gz")
+
+
+def read_labelled(path: Path, known: Collection[str] | None = None) -> ParallelText:
+    """Read texts (the source) and their labels (the target), which may only be `known` ones where these are given.
+
+    The first tab ends the label; later ones belong to the text. White space around a label is no part of it. Blank
+    lines at the end of the file are dropped.
+
+    Raises:
+        DataError: the file cannot be read or is empty, a line has no tab or no label, or a label is not known.
+    """
+    lines = read_lines(path)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise DataError(f"{path} has no text. It needs one `label<TAB>text` a line.")
+    texts, labels = [], []
+    for number, line in enumerate(lines, start=1):
+        label, tab, text = line.partition("\t")
+        if not tab:
+            raise DataError(f"{path}, line {number} has no tab: {_excerpt(line)}. Write label, tab, text.")
+        texts.append(text)
+        labels.append(label.strip())
+    _check_labels(path, labels, known)
+    return _labelled_text(path.name, texts, labels)
+
+
+def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> ParallelText:
+    """The same from two files that belong together line by line."""
+    pair = read_pair(texts, labels, f"{texts.name} / {labels.name}")
+    stripped = [label.strip() for label in pair.target]
+    _check_labels(labels, stripped, known)
+    return _labelled_text(pair.name, pair.source, stripped)
+
+
+def read_labelled_split(root: Path, split: str, known: Collection[str] | None = None) -> ParallelText:
+    """Read a split of the folder `root`; see find_labelled_split and read_labelled for what can go wrong."""
+    return read_labelled(find_labelled_split(root, split), known)
+
+
+def list_labelled_splits(root: Path) -> list[str]:
+    """Names, in alphabetical order, of the splits that `root` has."""
+    names = [path.name for path in files_in(root) if not path.name.startswith(".")]
+    return sorted({name.removesuffix(ending) for name in names for ending in ENDINGS if name.endswith(ending)})
+
+
+def find_labelled_split(root: Path, split: str) -> Path:
+    """The file of a split, plain before .gz. The exact name wins over every other name of the split.
+
+    Raises:
+        DataError: there is none.
+    """
+    for name in names_of_split(split):
+        for ending in ENDINGS:
+            if (path := root / f"{name}{ending}").is_file():
+                return path
+    names = names_of_split(split)[1:]
+    also = f" (or under the name {' or '.join(names)})" if names else ""
+    if not root.is_dir():
+        state = f"{root} is a file, not a folder." if root.exists() else f"The folder {root} does not exist."
+    else:
+        there = list_labelled_splits(root)
+        near = get_close_matches(split, there, n=1)
+        state = f"Splits there: {', '.join(there) or 'none'}." + (f" Did you mean {near[0]}?" if near else "")
+    raise DataError(
+        f"No labelled split {split!r} in {root}: looked for {split}.tsv, plain or .gz{also}. {state} "
+        "Set data.root (--data-root) to the folder that has it."
+    )
+
+
+def _check_labels(path: Path, labels: Sequence[str], known: Collection[str] | None) -> None:
+    for number, label in enumerate(labels, start=1):
+        if not label:
+            raise DataError(f"{path}, line {number} has no label. Write one, or take the line out.")
+        if known is not None and label not in known:
+            shown = ", ".join(map(repr, sorted(known)[:20])) + (", …" if len(known) > 20 else "")
+            raise DataError(
+                f"{path}, line {number}: the label {label!r} does not occur in the training text, which has {shown}. "
+                "Correct it, take the line out, or train with texts of that label."
+            )
+
+
+def _labelled_text(name: str, texts: list[str], labels: list[str]) -> ParallelText:
+    hashes = text_sha256(texts), text_sha256(labels)
+    counts = Counter(labels)
+    variant = f"{len(counts)} labels, sha256 {hashes[0][:8]}… / {hashes[1][:8]}…"
+    return ParallelText(name, texts, labels, *hashes, variant, unit="texts")
+
+
+def _excerpt(line: str) -> str:
+    return repr(line if len(line) <= 60 else f"{line[:59]}…")

@@ -1,0 +1,79 @@
+"""Training pairs that every epoch cuts anew, by BPE-dropout."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from translate.data.corpus import ParallelText
+from translate.data.dataset import Dataset, EncodedText
+from translate.text.bpe_dropout import BpeDropout
+from translate.text.codec import Codec
+from translate.text.labels import LabelTokenizer
+
+
+@dataclass(frozen=True, eq=False)
+class ResegmentedText:
+    """One side of the pairs, each line cut as its number and `key` decide, and no other way ever."""
+
+    encoded: EncodedText
+    lines: Sequence[str]
+    dropout: BpeDropout
+    longest: int
+    key: str
+
+    def __getitem__(self, line: int) -> NDArray[Any]:
+        ids = self.dropout.encode(self.lines[line], Random(f"{self.key} {line}"))
+        return np.array(ids, dtype=np.int64) if len(ids) <= self.longest else self.encoded[line]
+
+
+@dataclass(frozen=True, eq=False)
+class ResegmentedPairs:
+    """The pairs of one epoch."""
+
+    source: EncodedText | ResegmentedText
+    target: EncodedText | ResegmentedText
+    labelled: bool
+
+
+class ResegmentedDataset:
+    """The pairs of `dataset`, of which each epoch has its own segmentation: a pure function of seed, epoch and pair.
+
+    Args:
+        text: the lines that `dataset` encodes.
+        share: the probability with which a merge is left out.
+        longest: most tokens of a line; one that would become longer stays as it is in `dataset`.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        text: ParallelText,
+        codecs: tuple[Codec, Codec],
+        *,
+        share: float,
+        longest: int,
+        seed: int,
+    ) -> None:
+        self.dataset = dataset
+        self.longest = longest
+        self.seed = seed
+        self.lines = (text.source, text.target)
+        self.dropouts = [
+            None if isinstance(codec.tokenizer, LabelTokenizer) else BpeDropout(codec, share) for codec in codecs
+        ]
+
+    def epoch(self, number: int) -> ResegmentedPairs:
+        """The pairs as the epoch of this number, counted from 0, reads them."""
+        source, target = (
+            encoded
+            if dropout is None
+            else ResegmentedText(encoded, lines, dropout, self.longest, f"{self.seed} {number} {side}")
+            for side, encoded, lines, dropout in zip(
+                ("source", "target"), (self.dataset.source, self.dataset.target), self.lines, self.dropouts, strict=True
+            )
+        )
+        return ResegmentedPairs(source, target, self.dataset.labelled)

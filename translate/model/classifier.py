@@ -1,0 +1,96 @@
+"""Classification of texts by self-attention: the encoder, the mean over its output, a linear layer.
+
+A label is a translation of one token. So this answers as the transformer does, step by step: at the first step with the
+label, at the second with the end.
+
+Dimension letters in names: B texts, K hypotheses of each, S source positions, T target positions, D model width,
+L labels, V target vocabulary: the specials and then the labels. Masks are boolean and True at real tokens.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from translate.model.layers import EncoderLayer
+from translate.model.transformer import Embedding
+
+
+class LabelState:
+    """What is known of B texts: the log-probabilities of their labels, and whether these have been given away."""
+
+    def __init__(self, log_probs_BV: Tensor) -> None:
+        self.length = 0
+        self.log_probs_BV = log_probs_BV
+
+    def reorder(self, parents_BK: Tensor) -> None:
+        """All hypotheses of a text know the same."""
+
+    def keep(self, sentences_B: Tensor) -> None:
+        """Go on with these texts and forget the others."""
+        self.log_probs_BV = self.log_probs_BV.index_select(0, sentences_B)
+
+
+class Classifier(nn.Module):
+    """Encoder, mean over the real tokens, and the projection to the labels.
+
+    Args:
+        specials: how many ids of the target vocabulary come before the first label, and are never answered.
+        eos: the one of them that ends a target.
+    """
+
+    def __init__(
+        self,
+        *,
+        source_embedding: Embedding,
+        encoder: list[EncoderLayer],
+        encoder_norm: nn.Module,
+        projection: nn.Linear,
+        specials: int,
+        eos: int,
+    ) -> None:
+        super().__init__()
+        self.source_embedding = source_embedding
+        self.encoder = nn.ModuleList(encoder)
+        self.encoder_norm = encoder_norm
+        self.projection = projection
+        self.specials = specials
+        self.eos = eos
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens of a source, eos counted; None where there is no limit."""
+        return self.source_embedding.positions.longest
+
+    def forward(self, source_BS: Tensor, source_mask_BS: Tensor, target_BT: Tensor, target_mask_BT: Tensor) -> Tensor:
+        """Scores (logits) of the labels of each text, (B, L). The target is not looked at: it is the label itself."""
+        return self._logits(source_BS, source_mask_BS)
+
+    def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:
+        """The encoder's output for every source position: (B, S, D)."""
+        x_BSD = self.source_embedding(source_BS)
+        for layer in self.encoder:
+            x_BSD = layer(x_BSD, source_mask_B11S)
+        return self.encoder_norm(x_BSD)
+
+    def start(self, source_BS: Tensor, source_mask_BS: Tensor) -> LabelState:
+        """Read the texts, and find the probabilities of their labels."""
+        log_probs_BL = self._logits(source_BS, source_mask_BS).float().log_softmax(-1)
+        return LabelState(F.pad(log_probs_BL, (self.specials, 0), value=-torch.inf))
+
+    def step(self, last_BK: Tensor, state: LabelState) -> Tensor:
+        """Log-probabilities (B, K, V) of what follows `last_BK`: a label, and after it the end; moves `state` on."""
+        state.length += 1
+        if state.length == 1:
+            log_probs_BV = state.log_probs_BV
+        else:
+            log_probs_BV = torch.full_like(state.log_probs_BV, -torch.inf)
+            log_probs_BV[:, self.eos] = 0.0
+        # A copy, because search overwrites what it gets.
+        return log_probs_BV.unsqueeze(1).repeat(1, last_BK.shape[1], 1)
+
+    def _logits(self, source_BS: Tensor, source_mask_BS: Tensor) -> Tensor:
+        x_BSD = self.encode(source_BS, source_mask_BS[:, None, None, :])
+        real_BS1 = source_mask_BS.unsqueeze(2)
+        # A text without any token has the mean 0, not NaN.
+        mean_BD = (x_BSD * real_BS1).sum(1) / real_BS1.sum(1).clamp(min=1)
+        return self.projection(mean_BD)

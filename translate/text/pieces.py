@@ -1,0 +1,283 @@
+"""Text to characters, bytes or parts of words, and back, to the character: on Hugging Face's `tokenizers`.
+
+This is the only file that knows that library, and it imports it only to learn and to cut: joining pieces does without.
+
+Byte-pair encoding: Sennrich, Haddow, Birch: "Neural Machine Translation of Rare Words with Subword Units", ACL 2016.
+WordPiece: Schuster, Nakajima: "Japanese and Korean Voice Search", ICASSP 2012; as in Devlin et al.: "BERT", NAACL 2019.
+Unigram: Kudo: "Subword Regularization", ACL 2018.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from translate.errors import ConfigError, DataError
+
+UNKNOWN, UNKNOWN_ID = "<unk>", 0  # in the library's numbering, of which nothing else is seen outside
+CONTINUES = "##"
+LINE_END = "\n"  # in no line of text
+BYTES = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)}
+
+# Pieces stay inside these parts of a line: a word with its marks and joiners, a number, symbols, each with the space
+# before it, and any other white space by itself. "#" stands alone, so that no piece of text begins with CONTINUES. The
+# limit bounds the work that one endless word makes, and is below the one at which WordPiece gives up (100).
+PARTS = (
+    r" ?\p{L}[\p{L}\p{M}\x{200C}\x{200D}]{0,63}"
+    r"| ?\p{N}{1,64}"
+    r"| ?#"
+    r"| ?[^\s\p{L}\p{N}#]{1,64}"
+    r"|\s"
+)
+
+
+@dataclass(frozen=True)
+class PieceTokenizer:
+    """Pieces of text that carry their spaces, so that joining them is writing one behind the other.
+
+    Kinds that know words put one space before the line, which makes its first word like all others, and `join` takes it
+    away again. No white space is stripped. A piece that the training text lacks stands for itself and is unknown.
+
+    Args:
+        state: the library's own JSON, without added tokens: nothing in a text is ever read as a special.
+    """
+
+    language: str
+    kind: str
+    lowercase: bool
+    state: str
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return ("tokenizers",)
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """All that text is cut into, in the order of the library's ids."""
+        return self._names[UNKNOWN_ID + 1 :]
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """The piece of each of the library's ids."""
+        ids: dict[str, int] = self._library_tokenizer.get_vocab()
+        names = tuple(sorted(ids, key=ids.__getitem__))
+        assert names[UNKNOWN_ID] == UNKNOWN
+        return names
+
+    @cached_property
+    def _library_tokenizer(self) -> Any:
+        return _library().Tokenizer.from_str(self.state)
+
+    def normalize(self, line: str) -> str:
+        """The text that is cut: lower-cased where that is asked for, and free of what is not Unicode text."""
+        # A lone surrogate, as Python makes of a stray byte on the command line, cannot be encoded.
+        line = line.encode("utf-8", errors="replace").decode("utf-8")
+        return line.lower() if self.lowercase else line
+
+    def prepare(self, line: str) -> str:
+        """The text as the library gets it; empty for a blank line."""
+        line = self.normalize(line)
+        if not line.strip():
+            return ""
+        return f" {line}" if self.kind in WITH_WORDS else line
+
+    @cached_property
+    def merges(self) -> list[tuple[str, str]]:
+        """The pairs of pieces that byte-pair encoding merges, in the order in which they were learned."""
+        assert self.kind == "bpe"
+        return [(left, right) for left, right in json.loads(self.state)["model"]["merges"]]
+
+    def parts(self, line: str) -> list[str]:
+        """The parts of a line that no piece reaches across; none for a blank line."""
+        text = self.prepare(line)
+        return [part for part, _ in self._library_tokenizer.pre_tokenizer.pre_tokenize_str(text)] if text else []
+
+    def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        texts = [self.prepare(line) for line in lines]
+        encodings = iter(self._library_tokenizer.encode_batch_fast([text for text in texts if text]))
+        for text in texts:
+            ids = next(encodings).ids if text else []
+            yield self._with_unknown(text) if UNKNOWN_ID in ids else [self._names[index] for index in ids]
+
+    def _with_unknown(self, text: str) -> list[str]:
+        """The pieces of a text, the unknown ones in its own words."""
+        encoding = self._library_tokenizer.encode(text)  # Slower: it knows where each piece stands.
+        return [
+            text[start:stop] if index == UNKNOWN_ID else self._names[index]
+            for index, (start, stop) in zip(encoding.ids, encoding.offsets, strict=True)
+        ]
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """The text of these pieces. Bytes that are no UTF-8 become U+FFFD."""
+        written = (BYTES.get(token) or token.removeprefix(CONTINUES).encode() for token in tokens)
+        text = b"".join(written).decode("utf-8", errors="replace")
+        return text.removeprefix(" ") if self.kind in WITH_WORDS else text
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "language": self.language, "lowercase": self.lowercase, "state": self.state}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "PieceTokenizer":
+        return cls(data["language"], data["kind"], data["lowercase"], data["state"])
+
+
+def learn_pieces(
+    language: str, lines: Iterable[str], *, kind: str, lowercase: bool = False, **settings: Any
+) -> PieceTokenizer:
+    """A tokenizer with the pieces of these lines; `settings` are what the function for its kind in LEARNERS takes.
+
+    Raises:
+        ConfigError: the settings leave no room for the characters of the text, or the library is missing.
+        DataError: there is no text.
+    """
+    untaught = PieceTokenizer(language, kind, lowercase, state="")
+    texts = [text for text in map(untaught.prepare, lines) if text]
+    if not texts:
+        raise DataError("every line of the training text is blank: there is nothing to learn pieces from")
+    return replace(untaught, state=LEARNERS[kind](texts, **settings).to_str())
+
+
+# --- one function for each kind: training text in, the library's tokenizer out ----------------------------------------
+
+
+def _learn_characters(texts: Sequence[str], *, min_freq: int) -> Any:
+    """Characters seen at least `min_freq` times, most frequent first, ties by code point."""
+    counts = Counter(character for text in texts for character in text)
+    kept = sorted(
+        (character for character, count in counts.items() if count >= min_freq),
+        key=lambda character: (-counts[character], character),
+    )
+    if not kept:
+        raise ConfigError(
+            f"text.tokenizer.min_freq: {min_freq} keeps no character of the training text, "
+            f"whose most frequent one occurs {max(counts.values())} times; lower it"
+        )
+    return _library().Tokenizer(_bpe(kept, merges=[]))
+
+
+def _learn_bytes(_: Sequence[str]) -> Any:
+    """The 256 bytes of UTF-8, whatever the text."""
+    return _library().Tokenizer(_bpe(BYTES, merges=[], byte_fallback=True))
+
+
+def _learn_bpe(texts: Sequence[str], *, vocab_size: int, min_freq: int, byte_fallback: bool) -> Any:
+    """Characters, and what the most frequent pairs of neighbours merge into, up to `vocab_size` pieces."""
+    library = _library()
+    _check_room(vocab_size, len(_characters(texts)))
+    learned = _trained(
+        _with_parts(library.models.BPE()),
+        library.trainers.BpeTrainer(vocab_size=vocab_size, min_frequency=min_freq, show_progress=False),
+        texts,
+    )
+    pieces, merges = learned["vocab"], [tuple(merge) for merge in learned["merges"]]
+    before = BYTES if byte_fallback else ()
+    return _with_parts(_bpe([*before, *pieces], merges, byte_fallback=byte_fallback))
+
+
+def _learn_wordpiece(texts: Sequence[str], *, vocab_size: int, min_freq: int) -> Any:
+    """As many pieces, merged in the same way, but told apart by whether they begin a word or continue one."""
+    library = _library()
+    characters = _characters(texts)
+    continued = [CONTINUES + character for character in characters]
+    _check_room(vocab_size, len(characters) + len(continued))
+    trainer = library.trainers.WordPieceTrainer(
+        vocab_size=vocab_size + 1,
+        min_frequency=min_freq,
+        show_progress=False,
+        initial_alphabet=characters,
+        # Only those seen would get ids, in the random order of a hash table, and ties between merges go by id.
+        special_tokens=[UNKNOWN, *continued],
+        continuing_subword_prefix=CONTINUES,
+    )
+    pieces = _trained(_with_parts(library.models.WordPiece(unk_token=UNKNOWN)), trainer, texts)["vocab"]
+    return _with_parts(library.models.WordPiece(pieces, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUES))
+
+
+def _learn_unigram(texts: Sequence[str], *, vocab_size: int) -> Any:
+    """Pieces with probabilities, pruned to those that the text misses most; a line is cut in the likeliest way."""
+    library = _library()
+    characters = _characters(texts)
+    _check_room(vocab_size, len(characters))
+    splitter = _splitter()
+    parts = [part for text in texts for part, _ in splitter.pre_tokenize_str(text)]
+    # The trainer finds a piece only where it goes on in two different ways, and so would miss most whole words.
+    parts += sorted(part + LINE_END for part, count in Counter(parts).items() if count > 1)
+    trainer = library.trainers.UnigramTrainer(
+        vocab_size=vocab_size + 2, show_progress=False, unk_token=UNKNOWN, special_tokens=[UNKNOWN]
+    )
+    learned = _trained(library.Tokenizer(library.models.Unigram()), trainer, parts)["vocab"]
+    # The trainer sums in the random order of a hash table; the noise, some 1e-11, is gone when scores have four digits.
+    # In that order, too, it spreads the characters that it had pruned over steps of 1e-4 above the least score.
+    scores = {piece: round(score, 4) for piece, score in learned if piece not in (UNKNOWN, LINE_END)}
+    least = min(scores.values())
+    for character in scores.keys() & set(characters):
+        if scores[character] <= least + 1e-4 * len(characters):
+            scores[character] = least
+    ranked = sorted(scores, key=lambda piece: (-scores[piece], piece))
+    # With hardly any room beside the characters, the trainer does not stop at the size that it was asked for.
+    longer = [piece for piece in ranked if len(piece) > 1][: vocab_size - len(characters)]
+    kept = {*characters, *longer}
+    pieces = [(UNKNOWN, 0.0), *((piece, scores[piece]) for piece in ranked if piece in kept)]
+    return _with_parts(library.models.Unigram(pieces, unk_id=UNKNOWN_ID))
+
+
+LEARNERS: dict[str, Callable[..., Any]] = {
+    "char": _learn_characters,
+    "byte": _learn_bytes,
+    "bpe": _learn_bpe,
+    "wordpiece": _learn_wordpiece,
+    "unigram": _learn_unigram,
+}
+WITH_WORDS = {"bpe", "wordpiece", "unigram"}
+
+
+def _library() -> Any:
+    """Hugging Face's `tokenizers`, on one thread: more would save nothing here, and older versions warn of forks."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        import tokenizers
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "this kind of text.tokenizer needs the package 'tokenizers', which is not installed: "
+            "pip install tokenizers. Text that is already in data.cache needs none"
+        ) from error
+    return tokenizers
+
+
+def _bpe(pieces: Iterable[str], merges: list[tuple[str, str]], *, byte_fallback: bool = False) -> Any:
+    ids = {piece: index for index, piece in enumerate([UNKNOWN, *pieces])}
+    return _library().models.BPE(ids, merges, unk_token=UNKNOWN, byte_fallback=byte_fallback)
+
+
+def _with_parts(model: Any) -> Any:
+    """A tokenizer whose pieces stay inside the PARTS of a line."""
+    tokenizer = _library().Tokenizer(model)
+    tokenizer.pre_tokenizer = _splitter()
+    return tokenizer
+
+
+def _splitter() -> Any:
+    library = _library()
+    return library.pre_tokenizers.Split(library.Regex(PARTS), behavior="isolated")
+
+
+def _trained(tokenizer: Any, trainer: Any, texts: Sequence[str]) -> dict[str, Any]:
+    """What the trainer made of the model, which is all that is kept: its special tokens are not."""
+    tokenizer.train_from_iterator(texts, trainer)
+    learned: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
+    return learned
+
+
+def _characters(texts: Sequence[str]) -> list[str]:
+    return sorted(set().union(*texts))
+
+
+def _check_room(vocab_size: int, characters: int) -> None:
+    if vocab_size < characters:
+        raise ConfigError(
+            f"text.tokenizer.vocab_size: {vocab_size} is less than the {characters} pieces that the single characters "
+            "of the training text take; raise it above that"
+        )

@@ -1,0 +1,54 @@
+"""What a batch is trained on: cross-entropy, or cross-entropy of two passes that are to agree."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from translate.config.schema import TrainingConfig
+from translate.data.batching import Batch
+from translate.training.loss import divergence, smoothed_loss
+
+Logits = Callable[[Batch], Tensor]  # the model's scores of the next token at each real target position, (N, V)
+
+
+class Objective(Protocol):
+    """The sums over a batch's target tokens of what is minimized, and of the plain negative log-likelihood."""
+
+    def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]: ...
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """One pass."""
+
+    smoothing: float
+
+    def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]:
+        return smoothed_loss(logits(batch), batch.labels_N, self.smoothing)
+
+
+@dataclass(frozen=True)
+class RDrop:
+    """Two passes with different dropout, whose distributions are drawn together (R-Drop: Wu et al., 2021, equation 4).
+
+    Half of what the paper minimizes, so that with weight 0 it is the cross-entropy of one pass.
+    """
+
+    smoothing: float
+    weight: float
+
+    def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]:
+        twice = batch.twice()
+        logits_NV = logits(twice)
+        loss, nll = smoothed_loss(logits_NV, twice.labels_N, self.smoothing)
+        one_NV, other_NV = logits_NV.chunk(2)
+        return (loss + self.weight * divergence(one_NV, other_NV)) / 2, nll / 2
+
+
+def build_objective(config: TrainingConfig) -> Objective:
+    """The objective that the settings ask for."""
+    if config.r_drop > 0:
+        return RDrop(config.label_smoothing, config.r_drop)
+    return CrossEntropy(config.label_smoothing)
