@@ -1,6 +1,6 @@
 """What the choices are worth: tokenizations, and the variants of the model, side by side on the same pairs.
 
-    python benchmarks/choices.py --data FOLDER [--seeds 1 2 3] [--jobs 2] [section.key=value …]
+    python benchmarks/choices.py --data FOLDER [--seeds 1 2 3] [--only tokens|model] [--jobs 2] [section.key=value …]
 
 Trains benchmarks/choices.yaml once for every choice and seed, each in a process of one thread, `--jobs` at a time, and
 prints the two tables of docs/choices.md. All runs see the same pairs equally often. What is finished is not trained
@@ -55,12 +55,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with Multi30k")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--only", choices=("tokens", "model"), help="train this half of the choices")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--folder", type=Path, default=ROOT / "checkpoints" / "choices")
     parser.add_argument("--report", action="store_true", help="train nothing; print what is there")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")
     asked = parser.parse_intermixed_args()
     runs = [(choice, seed) for seed in asked.seeds for choice in CHOICES if choice not in SAME]
+    runs = [(choice, seed) for choice, seed in runs if asked.only is None or choice.startswith(asked.only)]
 
     def train(run: tuple[str, int]) -> None:
         choice, seed = run

@@ -200,6 +200,10 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("model=3", "model: given 3, allowed: a section of kind transformer or classifier"),
         ("model.heads=[1", "not YAML (column 3): while parsing a flow sequence, expected ',' or ']', "),
         ("model={heads: 4, heads: 8}", "heads: given twice, first in line 1"),
+        (
+            "text.tokenizer={kind: bpe, lowercase: true, truecase: true}",
+            "text.tokenizer: lowercase leaves no case to mend; set one of lowercase and truecase",
+        ),
         ("model.d_model=250", "model: heads: 8 does not divide d_model: 250; possible: [1, 2, 5, 10, 25, 50]"),
         (
             "training.optimizer=adam",

@@ -42,8 +42,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "wordpiece": {"vocab_size": 130, "min_freq": 2},
     "unigram": {"vocab_size": 80},
 }
-TOKENIZERS = {kind: learn_pieces("en", LINES, kind=kind, **settings) for kind, settings in SETTINGS.items()}
-FALLBACK = learn_pieces("en", LINES, kind="bpe", vocab_size=80, min_freq=2, byte_fallback=True)
+
+
+def learn_one(lines: list[str], **settings: Any) -> PieceTokenizer:
+    (tokenizer,) = learn_pieces({"en": lines}, **settings)
+    return tokenizer
+
+
+TOKENIZERS = {kind: learn_one(LINES, kind=kind, **settings) for kind, settings in SETTINGS.items()}
+FALLBACK = learn_one(LINES, kind="bpe", vocab_size=80, min_freq=2, byte_fallback=True)
 BYTE_CODEC = build_codecs(TextConfig.model_validate({"tokenizer": {"kind": "byte"}}), ("de", "en"), ["x"], ["y"])[0]
 
 
@@ -129,7 +136,7 @@ def test_characters() -> None:
     assert cut("char", line) == list(line)
     counts = Counter("".join(LINES))
     assert list(TOKENIZERS["char"].pieces) == sorted(counts, key=lambda character: (-counts[character], character))
-    frequent = learn_pieces("en", LINES, kind="char", min_freq=3).pieces
+    frequent = learn_one(LINES, kind="char", min_freq=3).pieces
     assert frequent == tuple(character for character in TOKENIZERS["char"].pieces if counts[character] >= 3)
 
 
@@ -188,7 +195,7 @@ def test_bpe_learns_the_published_merges() -> None:
     words = Counter(tuple(part) for line in LINES for part in parts(f" {line}"))
     expected = [*naive_merges(words, 60)]
     assert len(expected) > 30
-    tokenizer = learn_pieces("en", LINES, kind="bpe", vocab_size=1000, min_freq=2, byte_fallback=False)
+    tokenizer = learn_one(LINES, kind="bpe", vocab_size=1000, min_freq=2, byte_fallback=False)
     assert bpe_merges(tokenizer) == expected
     assert tokenizer.pieces == (*sorted(set(" " + KNOWN)), *dict.fromkeys(map("".join, expected)))
 
@@ -249,7 +256,7 @@ def test_unigram_takes_the_likeliest_pieces(line: str) -> None:
 def test_unigram_knows_whole_words() -> None:
     """The library's trainer alone misses words that nothing goes on from, however frequent."""
     lines = ["and so and so and on, and"] * 20 + ["sand band android"]
-    assert " and" in learn_pieces("en", lines, kind="unigram", vocab_size=40).pieces
+    assert " and" in learn_one(lines, kind="unigram", vocab_size=40).pieces
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------
@@ -269,18 +276,18 @@ def test_bytes_to_fall_back_on_are_not_counted() -> None:
 def test_a_vocabulary_without_room_for_the_characters_is_refused(kind: str) -> None:
     characters = len(set(" " + KNOWN)) * (2 if kind == "wordpiece" else 1)
     with pytest.raises(ConfigError) as caught:
-        learn_pieces("en", LINES, kind=kind, **{**SETTINGS[kind], "vocab_size": characters - 1})
+        learn_one(LINES, kind=kind, **{**SETTINGS[kind], "vocab_size": characters - 1})
     assert str(caught.value) == (
         f"text.tokenizer.vocab_size: {characters - 1} is less than the {characters} pieces that the single characters "
         "of the training text take; raise it above that"
     )
-    exactly = learn_pieces("en", LINES, kind=kind, **{**SETTINGS[kind], "vocab_size": characters})
+    exactly = learn_one(LINES, kind=kind, **{**SETTINGS[kind], "vocab_size": characters})
     assert len(exactly.pieces) == characters
 
 
 def test_characters_that_are_all_too_rare_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        learn_pieces("en", ["aab"], kind="char", min_freq=3)
+        learn_one(["aab"], kind="char", min_freq=3)
     assert str(caught.value) == (
         "text.tokenizer.min_freq: 3 keeps no character of the training text, "
         "whose most frequent one occurs 2 times; lower it"
@@ -290,7 +297,7 @@ def test_characters_that_are_all_too_rare_are_refused() -> None:
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_blank_text_is_refused(kind: str) -> None:
     with pytest.raises(DataError, match="every line of the training text is blank"):
-        learn_pieces("en", ["", "  "], kind=kind, **SETTINGS[kind])
+        learn_one(["", "  "], kind=kind, **SETTINGS[kind])
 
 
 # --- the library -----------------------------------------------------------------------------------------------------
@@ -316,7 +323,7 @@ def test_the_library_says_nothing(tmp_path: Path) -> None:
 import os, subprocess
 from translate.text.pieces import learn_pieces
 for kind, settings in {SETTINGS!r}.items():
-    tokenizer = learn_pieces("en", {LINES!r} * 50, kind=kind, **settings)
+    (tokenizer,) = learn_pieces({{"en": {LINES!r} * 50}}, kind=kind, **settings)
     list(tokenizer.tokenize({LINES!r} * 50))
 subprocess.run(["true"], check=True)
 if child := os.fork():
@@ -358,3 +365,39 @@ def test_the_real_corpus_comes_back(multi30k: Path, kind: str) -> None:
             assert [codec.decode(ids) for ids in side] == lines
         if split == "val":
             assert tuple(sum(map(len, side)) for side in encoded) == FIGURES[kind]
+
+
+# --- truecasing ------------------------------------------------------------------------------------------------------
+
+GERMAN = ["Der Hund und der Mann.", "Ein Mann und ein Hund.", "Und der Hund."]
+ENGLISH = ["The dog and the man.", "Die by the dog and die."]
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram"])
+def test_each_language_has_its_own_case(kind: str, joint: bool) -> None:
+    settings = {"kind": kind, "vocab_size": 60, "truecase": True}
+    config = TextConfig.model_validate({"tokenizer": settings, "joint_vocabulary": joint})
+    source, target = build_codecs(config, ("de", "en"), GERMAN, ENGLISH)
+    assert source.encode(["Der Hund."]) == source.encode(["der Hund."])
+    assert target.encode(["The dog."]) == target.encode(["the dog."])
+    assert "".join(source.tokenize("Und der Hund")).replace("##", "") == " und der Hund"
+    assert [target.decode(ids) for ids in target.encode(["the dog", "The man", "Dog"])] == ["The dog", "The man", "Dog"]
+    # A reference is compared as it can be answered at best.
+    assert target.tokenizer.normalize("the dog") == "The dog"
+    copy = type(target).from_dict(json.loads(json.dumps(target.to_dict())))
+    assert copy == target
+    assert copy.fingerprint == target.fingerprint
+
+
+def test_truecase_changes_the_fingerprint() -> None:
+    plain, cased = (
+        build_codecs(
+            TextConfig.model_validate({"tokenizer": {"kind": "bpe", "vocab_size": 60, "truecase": truecase}}),
+            ("de", "en"),
+            GERMAN,
+            ENGLISH,
+        )[0]
+        for truecase in (False, True)
+    )
+    assert plain.fingerprint != cased.fingerprint

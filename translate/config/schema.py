@@ -139,14 +139,33 @@ class ByteTokenizerConfig(Section):
     kind: Literal["byte"] = Field("byte", description="Bytes of UTF-8.")
 
 
-class BpeTokenizerConfig(Section):
+class SubwordConfig(Section):
+    """What all kinds of parts of words have in common."""
+
+    kind: Literal["bpe", "wordpiece", "unigram"]
+    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
+    truecase: bool = Field(
+        False,
+        description="Give the first word of a line the case it has elsewhere in training text; translations begin "
+        "with a capital letter.",
+    )
+
+    @model_validator(mode="after")
+    def _one_case(self) -> "SubwordConfig":
+        if self.lowercase and self.truecase:
+            raise ClashError(
+                "lowercase leaves no case to mend; set one of lowercase and truecase", "lowercase", "truecase"
+            )
+        return self
+
+
+class BpeTokenizerConfig(SubwordConfig):
     """Byte-pair encoding of characters (Sennrich et al., 2016): parts of words, merged from frequent pairs."""
 
     kind: Literal["bpe"] = Field("bpe", description="Byte-pair encoding.")
     vocab_size: PositiveInt = Field(
         6000, description="Pieces to learn, at most; specials and the bytes of byte_fallback not counted."
     )
-    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
     min_freq: PositiveInt = Field(2, description="Merge only pairs that occur at least this often.")
     byte_fallback: bool = Field(
         False, description="Write a character that training text lacks in bytes, so that nothing is ever unknown."
@@ -158,21 +177,19 @@ class BpeTokenizerConfig(Section):
     )
 
 
-class WordPieceTokenizerConfig(Section):
+class WordPieceTokenizerConfig(SubwordConfig):
     """WordPiece as in BERT (Devlin et al., 2019): merged like BPE, cut by the longest piece that fits."""
 
     kind: Literal["wordpiece"] = Field("wordpiece", description="WordPiece.")
     vocab_size: PositiveInt = Field(6000, description="Pieces to learn, at most; specials not counted.")
-    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
     min_freq: PositiveInt = Field(2, description="Merge only pairs that occur at least this often.")
 
 
-class UnigramTokenizerConfig(Section):
+class UnigramTokenizerConfig(SubwordConfig):
     """Unigram language model (Kudo, 2018): pieces with probabilities, cut in the likeliest way."""
 
     kind: Literal["unigram"] = Field("unigram", description="Unigram language model.")
     vocab_size: PositiveInt = Field(6000, description="Pieces to learn, at most; specials not counted.")
-    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
 
 
 class TextConfig(Section):

@@ -37,12 +37,9 @@ def build_codecs(
         both = (source_language, target_language)
         return _word_codecs(config.tokenizer, config.joint_vocabulary, both, source, target)
     settings = config.tokenizer.model_dump(exclude={"dropout"})
-    if config.joint_vocabulary:
-        first = learn_pieces(source_language, [*source, *target], **settings)
-        second = replace(first, language=target_language)
-    else:
-        first = learn_pieces(source_language, source, **settings)
-        second = learn_pieces(target_language, target, **settings)
+    text = {source_language: source, target_language: target}
+    together = [text] if config.joint_vocabulary else [{language: lines} for language, lines in text.items()]
+    first, second = (pieces for some in together for pieces in learn_pieces(some, **settings))
     return Codec(first, Vocabulary(first.pieces)), Codec(second, Vocabulary(second.pieces))
 
 
@@ -63,7 +60,7 @@ def _source_codec(config: TextConfig, language: str, lines: Sequence[str]) -> Co
         words = config.tokenizer
         tokenizer, counts = _learn(WordTokenizer(language, words.source_model, words.lowercase), lines)
         return Codec(tokenizer, _vocabulary(words, counts))
-    pieces = learn_pieces(language, lines, **config.tokenizer.model_dump(exclude={"dropout"}))
+    (pieces,) = learn_pieces({language: lines}, **config.tokenizer.model_dump(exclude={"dropout"}))
     return Codec(pieces, Vocabulary(pieces.pieces))
 
 

@@ -10,12 +10,13 @@ Unigram: Kudo: "Subword Regularization", ACL 2018.
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from translate.errors import ConfigError, DataError
+from translate.text.casing import Truecaser, learn_truecaser
 
 UNKNOWN, UNKNOWN_ID = "<unk>", 0  # in the library's numbering, of which nothing else is seen outside
 CONTINUES = "##"
@@ -43,12 +44,14 @@ class PieceTokenizer:
 
     Args:
         state: the library's own JSON, without added tokens: nothing in a text is ever read as a special.
+        truecaser: what gives the first word of a line the case it has elsewhere, and takes it back when joining.
     """
 
     language: str
     kind: str
     lowercase: bool
     state: str
+    truecaser: Truecaser | None = None
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -72,9 +75,11 @@ class PieceTokenizer:
         return _library().Tokenizer.from_str(self.state)
 
     def normalize(self, line: str) -> str:
-        """The text that is cut: lower-cased where that is asked for, and free of what is not Unicode text."""
+        """The text that `join` gives back: free of what is not Unicode text, and with the case that was asked for."""
         # A lone surrogate, as Python makes of a stray byte on the command line, cannot be encoded.
         line = line.encode("utf-8", errors="replace").decode("utf-8")
+        if self.truecaser is not None:
+            return self.truecaser.undo(line)
         return line.lower() if self.lowercase else line
 
     def prepare(self, line: str) -> str:
@@ -82,6 +87,8 @@ class PieceTokenizer:
         line = self.normalize(line)
         if not line.strip():
             return ""
+        if self.truecaser is not None:
+            line = self.truecaser.apply(line)
         return f" {line}" if self.kind in WITH_WORDS else line
 
     @cached_property
@@ -114,30 +121,39 @@ class PieceTokenizer:
         """The text of these pieces. Bytes that are no UTF-8 become U+FFFD."""
         written = (BYTES.get(token) or token.removeprefix(CONTINUES).encode() for token in tokens)
         text = b"".join(written).decode("utf-8", errors="replace")
-        return text.removeprefix(" ") if self.kind in WITH_WORDS else text
+        text = text.removeprefix(" ") if self.kind in WITH_WORDS else text
+        return text if self.truecaser is None else self.truecaser.undo(text)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "language": self.language, "lowercase": self.lowercase, "state": self.state}
+        values = {"kind": self.kind, "language": self.language, "lowercase": self.lowercase, "state": self.state}
+        return values | {"truecaser": self.truecaser and sorted(self.truecaser.lowered)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "PieceTokenizer":
-        return cls(data["language"], data["kind"], data["lowercase"], data["state"])
+        truecaser = None if data["truecaser"] is None else Truecaser(frozenset(data["truecaser"]))
+        return cls(data["language"], data["kind"], data["lowercase"], data["state"], truecaser)
 
 
 def learn_pieces(
-    language: str, lines: Iterable[str], *, kind: str, lowercase: bool = False, **settings: Any
-) -> PieceTokenizer:
-    """A tokenizer with the pieces of these lines; `settings` are what the function for its kind in LEARNERS takes.
+    text: Mapping[str, Sequence[str]], *, kind: str, lowercase: bool = False, truecase: bool = False, **settings: Any
+) -> list[PieceTokenizer]:
+    """A tokenizer for each language of a text, with the same pieces, learned from the lines of all of them.
+
+    `settings` are what the function for its kind in LEARNERS takes.
 
     Raises:
         ConfigError: the settings leave no room for the characters of the text, or the library is missing.
         DataError: there is no text.
     """
-    untaught = PieceTokenizer(language, kind, lowercase, state="")
-    texts = [text for text in map(untaught.prepare, lines) if text]
-    if not texts:
+    untaught = [
+        PieceTokenizer(language, kind, lowercase, state="", truecaser=learn_truecaser(lines) if truecase else None)
+        for language, lines in text.items()
+    ]
+    prepared = [some for tokenizer in untaught for some in map(tokenizer.prepare, text[tokenizer.language]) if some]
+    if not prepared:
         raise DataError("every line of the training text is blank: there is nothing to learn pieces from")
-    return replace(untaught, state=LEARNERS[kind](texts, **settings).to_str())
+    state = LEARNERS[kind](prepared, **settings).to_str()
+    return [replace(tokenizer, state=state) for tokenizer in untaught]
 
 
 # --- one function for each kind: training text in, the library's tokenizer out ----------------------------------------
