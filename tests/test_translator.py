@@ -179,6 +179,26 @@ def test_load_says_what_is_wrong(tmp_path: Path) -> None:
         Translator.load(tmp_path / "absent.safetensors")
 
 
+def test_models_that_translate_together(tmp_path: Path) -> None:
+    paths = [save_model(tmp_path / f"{seed}.safetensors", seed=seed) for seed in (1, 2)]
+    together = Translator.load(paths, "cpu")
+    (found,) = together.n_best(["ein Hund bellt ."], 1, together.settings(search="greedy"))
+    alone = [Translator.load(path, "cpu") for path in paths]
+    scores = [one.n_best(["ein Hund bellt ."], 1, one.settings(search="greedy"))[0][0].score for one in alone]
+    assert found[0].score not in scores
+    twice = Translator.load([paths[0], paths[0]], "cpu").translate(["ein Hund bellt ."])
+    assert twice == alone[0].translate(["ein Hund bellt ."])
+
+
+def test_models_of_other_vocabularies_do_not(tmp_path: Path) -> None:
+    one, other = (tmp_path / f"{name}.safetensors" for name in ("one", "other"))
+    save_model(one)
+    saved = SavedModel.load(one)
+    SavedModel(saved.config, saved.target, saved.source, saved.weights, {}).save(other)
+    with pytest.raises(CheckpointError, match=r"other\.safetensors and .*one\.safetensors cut or number text in diff"):
+        Translator.load([one, other], "cpu")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
 def test_cuda_asked_for_and_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -83,6 +83,7 @@ def score(translator: Translator, text: ParallelText, settings: DecodingConfig, 
         "commit": commit(),
         "decoding": settings.model_dump(mode="json"),
         "model": saved.about,
+        "ensemble_with": [other.about for other in translator.others],
         "config": config_to_dict(saved.config),
     }
     return ScoredText(translations, report, details)

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from translate.config.loading import config_to_dict
 from translate.config.problems import check
 from translate.config.schema import DecodingConfig
+from translate.decoding.ensemble import Ensemble
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.search import search
 from translate.device import resolve_device
-from translate.errors import ConfigError
+from translate.errors import CheckpointError, ConfigError
 from translate.model_file import SavedModel
 
 log = logging.getLogger("translate")
@@ -36,21 +37,38 @@ class Translation:
 
 
 class Translator:
-    """A saved model that translates.
+    """A saved model that translates, or several of the same vocabularies that do so together.
+
+    Settings are those of the first.
 
     >>> Translator.load(Path("model.safetensors")).translate(["Ein Mann fährt Fahrrad."])
     ["A man is riding a bicycle."]
     """
 
-    def __init__(self, saved: SavedModel) -> None:
+    def __init__(self, saved: SavedModel, *others: SavedModel) -> None:
         self.saved = saved
         self.config = saved.config
-        self.model = saved.model()
+        self.others = others
+        self.model = Ensemble([each.model() for each in (saved, *others)]) if others else saved.model()
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto") -> "Translator":
-        """Read a model file. CheckpointError if it is missing or damaged, ConfigError if the device is not there."""
-        return cls(SavedModel.load(Path(path), str(resolve_device(device))))
+    def load(cls, path: str | Path | Sequence[str | Path], device: str = "auto") -> "Translator":
+        """Read a model file, or the several of an ensemble.
+
+        Raises:
+            CheckpointError: a file is missing or damaged, or the models do not have the same vocabularies.
+            ConfigError: the device is not there.
+        """
+        paths = [path] if isinstance(path, str | Path) else list(path)
+        where = str(resolve_device(device))
+        first, *others = (SavedModel.load(Path(each), where) for each in paths)
+        for each, other in zip(paths[1:], others, strict=True):
+            if (other.source, other.target) != (first.source, first.target):
+                raise CheckpointError(
+                    f"{each} and {paths[0]} cut or number text in different ways, and cannot translate together; "
+                    "train them with the same text section on the same text"
+                )
+        return cls(first, *others)
 
     def translate(
         self,

@@ -24,7 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "the right labels."
     )
     parser.add_argument(
-        "--checkpoint", type=Path, help="model file; default: of the newest finished run in checkpoints/"
+        "--checkpoint",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="model file; several times for an ensemble; default: of the newest finished run in checkpoints/",
     )
     parser.add_argument("--split", help="split in the data folder that the model was trained on, or in --data-root")
     parser.add_argument("--data-root", type=Path, help="folder of the split, where it is not the one of the training")
@@ -50,11 +54,11 @@ def evaluate(asked: argparse.Namespace) -> None:
 
     if (asked.split is None) == (asked.source is None) or (asked.source is None) != (asked.reference is None):
         raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
-    checkpoint = asked.checkpoint or newest_model()
+    checkpoints = asked.checkpoint or [newest_model()]
     if not asked.checkpoint:
-        log.info("model: %s", checkpoint)
-    report = report_path(asked, checkpoint)
-    translator = Translator.load(checkpoint, asked.device)
+        log.info("model: %s", checkpoints[0])
+    report = report_path(asked, checkpoints)
+    translator = Translator.load(checkpoints, asked.device)
     text = read_text(asked, translator)
     settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
     log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
@@ -85,14 +89,17 @@ def read_text(asked: argparse.Namespace, translator: "Translator") -> "ParallelT
     return read_split(root, asked.split, data.source, data.target)
 
 
-def report_path(asked: argparse.Namespace, checkpoint: Path) -> Path:
-    """Where the report goes. ConfigError where it, or the translations beside it, would replace what is read."""
+def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
+    """Where the report goes, by default beside the first model.
+
+    ConfigError where it, or the translations beside it, would replace what is read.
+    """
     from translate.scoring import beside
 
-    path: Path = asked.json or checkpoint.with_name(f"{asked.split or asked.source.name}.json")
+    path: Path = asked.json or checkpoints[0].with_name(f"{asked.split or asked.source.name}.json")
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path} is no file that a report can be written to; name one: --json FILE")
-    read = {file.resolve() for file in (checkpoint, asked.source, asked.reference) if file is not None}
+    read = {file.resolve() for file in (*checkpoints, asked.source, asked.reference) if file is not None}
     written = {path.resolve(), beside(path).resolve()}
     if len(written) == 1 or read & written:
         raise ConfigError(

@@ -30,7 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "sentences", nargs="*", metavar="SENTENCE", help="without any, --input or standard input is read"
     )
     parser.add_argument(
-        "--checkpoint", type=Path, help="model file; default: of the newest finished run in checkpoints/"
+        "--checkpoint",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="model file; several times for an ensemble; default: of the newest finished run in checkpoints/",
     )
     parser.add_argument("--input", type=Path, help="file with one sentence a line, plain or .gz")
     parser.add_argument("--output", type=Path, help="file for the translations instead of standard output")
@@ -63,10 +67,10 @@ def translate(asked: argparse.Namespace) -> None:
     from translate.translator import Translator
 
     lines = source_lines(asked)
-    checkpoint = asked.checkpoint or newest_model()
+    checkpoints = asked.checkpoint or [newest_model()]
     if not asked.checkpoint:
-        log.info("model: %s", checkpoint)
-    translator = Translator.load(checkpoint, asked.device)
+        log.info("model: %s", checkpoints[0])
+    translator = Translator.load(checkpoints, asked.device)
     settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
     # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
     typing = not asked.sentences and not asked.input and sys.stdin.isatty()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from translate.config.schema import DecodingConfig
 from translate.data.batching import cut, pad_rows
 from translate.decoding.beam import beam_search
+from translate.decoding.ensemble import Ensemble
 from translate.decoding.greedy import greedy_search
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.step import Step
@@ -26,7 +27,7 @@ def no_check() -> None:
 
 @torch.inference_mode()
 def search(
-    model: Model,
+    model: Model | Ensemble,
     sources: Sequence[NDArray[np.integer] | Sequence[int]],
     config: DecodingConfig,
     *,

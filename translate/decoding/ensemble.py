@@ -1,0 +1,55 @@
+"""Several models that search together: a token is as probable as they think on average.
+
+Dimensions: B sentences still searched, K hypotheses of each, V target vocabulary.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from translate.decoding.step import State
+from translate.model.build import Model
+
+
+class EnsembleState:
+    """The states of all models."""
+
+    def __init__(self, states: list[State]) -> None:
+        self.states = states
+
+    def reorder(self, parents_BK: Tensor) -> None:
+        for state in self.states:
+            state.reorder(parents_BK)
+
+    def keep(self, sentences_B: Tensor) -> None:
+        for state in self.states:
+            state.keep(sentences_B)
+
+
+class Ensemble(nn.Module):
+    """Models of the same vocabularies as one; to search it looks like any of them."""
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+
+    @property
+    def _members(self) -> list[Any]:
+        return list(self.models)
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens that all models can place; None where there is no limit."""
+        return min((model.longest for model in self._members if model.longest is not None), default=None)
+
+    def start(self, source_BS: Tensor, source_mask_BS: Tensor) -> EnsembleState:
+        """Let every model read the sources."""
+        return EnsembleState([model.start(source_BS, source_mask_BS) for model in self._members])
+
+    def step(self, last_BK: Tensor, state: EnsembleState) -> Tensor:
+        """Log of the mean probability (B, K, V) of what follows `last_BK`; moves `state` on."""
+        log_probs = [model.step(last_BK, own) for model, own in zip(self._members, state.states, strict=True)]
+        return torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
