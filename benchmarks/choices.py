@@ -62,7 +62,8 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")
     asked = parser.parse_intermixed_args()
     runs = [(choice, seed) for seed in asked.seeds for choice in CHOICES if choice not in SAME]
-    runs = [(choice, seed) for choice, seed in runs if asked.only is None or choice.startswith(asked.only)]
+    if asked.only is not None:
+        runs = [(choice, seed) for choice, seed in runs if choice.startswith(asked.only) or choice in SAME.values()]
 
     def train(run: tuple[str, int]) -> None:
         choice, seed = run

@@ -1,0 +1,48 @@
+"""Draws how runs learned: training loss by update, and validation BLEU.
+
+    python benchmarks/curve.py RUN [RUN …] --output PICTURE.png
+
+A RUN is a folder that training made; runs are told apart by their names. Needs matplotlib: pip install -e '.[dev]'.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
+    parser.add_argument("--output", type=Path, required=True, metavar="PICTURE")
+    asked = parser.parse_args()
+    rows = {run.name: read_metrics(run) for run in asked.runs}
+    panels: list[tuple[str, str, str]] = [("train", "nll", "training loss, nats a token")]
+    if any(row["kind"] == "validation" and "bleu" in row for run in rows.values() for row in run):
+        panels.append(("validation", "bleu", "validation BLEU, greedy"))
+
+    figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 3), layout="constrained", squeeze=False)
+    for axis, (kind, figure_name, label) in zip(axes[0], panels, strict=True):
+        for name, run in rows.items():
+            points = [(row["step"], row[figure_name]) for row in run if row["kind"] == kind]
+            axis.plot(*zip(*points, strict=True), label=name, marker="." if kind == "validation" else None)
+        axis.set_xlabel("update")
+        axis.set_ylabel(label)
+        axis.spines[["top", "right"]].set_visible(False)
+    if len(rows) > 1:
+        axes[0][0].legend(frameon=False)
+    figure.savefig(asked.output, dpi=120, metadata={"Software": None})
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """The rows of a run's log."""
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n") if line]
+
+
+if __name__ == "__main__":
+    main()
