@@ -28,7 +28,7 @@ test: check
 	$(BIN)/pytest
 
 test-fast: .venv/installed
-	$(BIN)/pytest -m 'not slow'
+	$(BIN)/pytest tests -m 'not slow'
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .

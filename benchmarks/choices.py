@@ -22,7 +22,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from translate.data.corpus import read_split
-from translate.data.dataset import encode_text
 from translate.model_file import SavedModel, read_about
 from translate.runs import RunFolder
 from translate.text.vocabulary import UNK
@@ -141,11 +140,13 @@ def tokens_of(run: RunFolder) -> list[str]:
     """How a run's model cuts the validation text: vocabularies, mean lengths, shares of unknown tokens (de / en)."""
     saved = SavedModel.load(run.model)
     text = read_split(saved.config.data.root, "val", "de", "en")
-    sides = [encode_text(*side) for side in ((saved.source, text.source), (saved.target, text.target))]
+    sides = [saved.source.encode(text.source), saved.target.encode(text.target)]
+    tokens = [sum(map(len, side)) for side in sides]
+    unknown = [sum(ids.count(UNK) for ids in side) for side in sides]
     return [
         " / ".join(f"{len(codec.vocabulary):,}" for codec in (saved.source, saved.target)),
-        " / ".join(f"{side.lengths.mean():.1f}" for side in sides),
-        " / ".join(f"{(side.ids == UNK).mean():.2%}" for side in sides),
+        " / ".join(f"{count / len(side):.1f}" for count, side in zip(tokens, sides, strict=True)),
+        " / ".join(f"{part / count:.1%}" for part, count in zip(unknown, tokens, strict=True)),
     ]
 
 

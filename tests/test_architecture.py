@@ -37,7 +37,9 @@ STAGES = (
 
 # PyTorch and NumPy are the language that tensors are written in; everything else from outside is wrapped.
 EVERYWHERE = {"torch", "numpy"}
+STANDARD = sys.stdlib_module_names | {"compression"}  # of Python, the latter from 3.14 on
 WRAPPED_IN = {
+    "backports": {"data/lines"},
     "pydantic": {"config/schema", "config/keys", "config/problems"},
     "pydantic_core": {"config/problems"},
     "sacrebleu": {"evaluation"},
@@ -117,9 +119,14 @@ def test_outside_libraries_are_used_where_they_are_wrapped() -> None:
     users: dict[str, set[str]] = {}
     for module in MODULES:
         for library in {name.split(".")[0] for name in imported(module)} - {"translate"} - EVERYWHERE:
-            if library not in sys.stdlib_module_names:
+            if library not in STANDARD:
                 users.setdefault(library, set()).add(module)
     assert users == WRAPPED_IN
+
+
+def test_processes_talk_in_one_place() -> None:
+    users = {module for module in MODULES if any(name.startswith("torch.distributed") for name in imported(module))}
+    assert users == {"training/distributed", "training/parallel"}
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if stage(module) in WITHOUT_TORCH])

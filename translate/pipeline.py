@@ -2,20 +2,22 @@
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config
-from translate.config.schema import BpeTokenizerConfig, Config, DataConfig, FilePair, LabelledDataConfig
+from translate.config.schema import BpeTokenizerConfig, Config, Corpus, DataConfig, FilePair, LabelledDataConfig
 from translate.data.batching import BatchPlan, Indices
-from translate.data.corpus import ParallelText, list_splits, read_pair, read_split
-from translate.data.dataset import CorpusCache, Dataset, select_pairs, select_texts
+from translate.data.corpus import ParallelText, TextPair, list_splits, open_split
+from translate.data.dataset import CorpusCache, Dataset, repeat_pairs, select_pairs, select_texts
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.labelled import list_labelled_splits, read_labelled_split
+from translate.data.mixing import join_corpora, open_files
 from translate.data.resegmented import ResegmentedDataset
 from translate.device import PRECISIONS, keep_memory, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
@@ -26,17 +28,20 @@ from translate.runs import RunFolder
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore
+from translate.training.distributed import ALONE, Processes
 from translate.training.interrupt import InterruptGuard
 from translate.training.progress import Progress, Validation
 from translate.training.snapshots import Snapshots
-from translate.training.tracking import MetricsLog
+from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 from translate.training.trainer import Trainer, TrainingSet
 from translate.validation import LabelValidator, Validator
 
 log = logging.getLogger("translate")
 
-# What may differ when a run is resumed: where things lie and how they are shown, but nothing that is computed. Text is
-# compared by its content; validation searches greedily.
+Read = TypeVar("Read", bound=TextPair)
+
+# What may differ when a run is resumed: where things lie, how they are shown and how processes share the work, but not
+# what is computed. Text is compared by its content; validation searches greedily.
 FREE_TO_CHANGE = (
     "output",
     "device",
@@ -52,12 +57,15 @@ FREE_TO_CHANGE = (
     "decoding.batch_tokens",
     "training.checkpoint_every",
     "training.keep_last",
+    "training.parallel",
     "training.samples",
 )
 
 
-def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> RunFolder:
+def train(config: Config, *, resume: bool = False, overwrite: bool = False, processes: Processes = ALONE) -> RunFolder:
     """Train as `config` says, and leave the best model and all that belongs to the run in its folder.
+
+    Several processes do this together, each with the same arguments.
 
     Raises:
         TranslateError: something is wrong that the user can mend.
@@ -65,22 +73,23 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
     """
     started = time.perf_counter()
     labelled = isinstance(config.data, LabelledDataConfig)
-    run = open_folder(config, resume=resume, overwrite=overwrite)
-    device = resolve_device(config.device, config.threads)
+    device = processes.own_device(resolve_device(config.device, config.threads))
     keep_memory()
-    text = read_training_text(config)
-    valid_text = read_validation_text(config, text)
-    assert config.data.cache is not None, "load_config fills it in"
-    cache = CorpusCache(config.data.cache)
-    source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
-    dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
-    encode_other_splits(config, cache, codecs)
+    with processes.first_ahead():  # It makes the folder, and the cache from which the others read.
+        run = open_folder(config, resume=resume, overwrite=overwrite)
+        text = read_training_text(config)
+        valid_text = read_validation_text(config, text)
+        assert config.data.cache is not None, "load_config fills it in"
+        cache = CorpusCache(config.data.cache)
+        source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
+        dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
+        encode_other_splits(config, cache, codecs)
     plan = plan_batches(config, dataset, text)
 
     states = StateStore(run.states, config.training.keep_last)
     identity: dict[str, Any] = {
         "config": config_to_dict(config),
-        "train": [text.source_sha256, text.target_sha256],
+        "train": [text.source_sha256, text.target_sha256, *(part.weight for part in text.parts)],
         "valid": [valid_text.source_sha256, valid_text.target_sha256],
     }
     if resume:
@@ -92,15 +101,16 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
             return run
         dtype = PRECISIONS[before["dtype"]]  # What a measurement chose once stays chosen.
     else:
-        dtype = resolve_precision(config.training.precision, device)
+        dtype = processes.first(lambda: resolve_precision(config.training.precision, device))
     identity["dtype"] = name_of(dtype)
 
     torch.manual_seed(config.seed)
     model = fresh_model(config, source, target).to(device)
+    processes.part_ways(config.seed)
     check_lengths(model, dataset, plan.pairs, "or leave it out with data.filter.max_tokens")
     check_lengths(model, valid_set, np.arange(len(valid_set)), "validation text is never left out")
     if not resume:
-        run.begin(dump_config(config))
+        processes.first(lambda: run.begin(dump_config(config)))
     about = {
         "train": text.variant,
         "valid": valid_text.variant,
@@ -132,18 +142,23 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         states=states,
         snapshots=Snapshots(run.snapshots, config.training.average_last) if config.training.average_last else None,
         identity=identity,
+        bar=Bar if processes.rank == 0 else NoBar,
+        processes=processes,
     )
     if resume:
         trainer.resume(tensors, values)
     log.info(
-        "model: %s parameters, %s; training on %s, %d threads, in %s",
+        "model: %s parameters, %s; training on %s, %s%d threads, in %s",
         f"{sum(parameter.numel() for parameter in model.parameters()):,}",
         describe_codecs(source, target),
         device,
+        "" if processes.count == 1 else f"{processes.count} processes ({config.training.parallel}) of ",
         torch.get_num_threads(),
         name_of(dtype),
     )
-    with closing(MetricsLog(run.metrics, keep_bytes=trainer.progress.log_bytes)) as metrics, InterruptGuard() as guard:
+    kept = trainer.progress.log_bytes
+    log_of_run = MetricsLog(run.metrics, keep_bytes=kept) if processes.rank == 0 else NoMetrics()
+    with closing(log_of_run) as metrics, InterruptGuard() as guard:
         progress = trainer.train(metrics, guard)
     summary = {
         **about,
@@ -153,7 +168,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         f"best_{config.training.best}": abs(progress.best_figure),
         "seconds": round(time.perf_counter() - started, 1),
     }
-    run.finish(summary)
+    processes.first(lambda: run.finish(summary))
     return run
 
 
@@ -170,34 +185,47 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
     return run
 
 
-def read_training_text(config: Config) -> ParallelText:
+def read_training_text(config: Config) -> TextPair:
     """The training pairs; Multi30k is downloaded first where its folder is missing, if the config allows it."""
     data = config.data
     if isinstance(data, LabelledDataConfig):
         return logged(read_labelled_split(data.root, data.train))
     if data.download and {data.source, data.target} == {"de", "en"} and is_to_be_downloaded(data.root):
         download_multi30k(data.root)
-    return logged(read_parallel(data, data.train))
+    if not isinstance(data.train, list):
+        return logged(open_corpus(data, data.train))
+    corpora = [corpus if isinstance(corpus, Corpus) else Corpus(split=corpus) for corpus in data.train]
+    return logged(
+        join_corpora(
+            [logged(open_corpus(data, corpus), corpus.weight) for corpus in corpora],
+            [corpus.weight for corpus in corpora],
+        )
+    )
 
 
-def read_validation_text(config: Config, train: ParallelText) -> ParallelText:
+def read_validation_text(config: Config, train: TextPair) -> ParallelText:
     """The validation pairs. DataError where labels are not those of the training text."""
     data = config.data
     if isinstance(data, LabelledDataConfig):
         return logged(read_labelled_split(data.root, data.valid, known=set(train.target)))
-    return logged(read_parallel(data, data.valid))
+    return logged(open_corpus(data, data.valid).held())
 
 
-def read_parallel(data: DataConfig, split: str | FilePair) -> ParallelText:
-    """A split by name, or two files."""
-    if isinstance(split, FilePair):
-        return read_pair(split.source, split.target, f"{split.source.name} / {split.target.name}")
-    return read_split(data.root, split, data.source, data.target)
+def open_corpus(data: DataConfig, corpus: str | FilePair | Corpus) -> TextPair:
+    """A split by name, or files."""
+    if isinstance(corpus, Corpus) and corpus.split is not None:
+        corpus = corpus.split
+    if isinstance(corpus, str):
+        return open_split(data.root, corpus, data.source, data.target)
+    assert corpus.source is not None
+    assert corpus.target is not None
+    return open_files(corpus.source, corpus.target, f"{corpus.source.name} / {corpus.target.name}")
 
 
-def logged(text: ParallelText) -> ParallelText:
+def logged(text: Read, weight: int = 1) -> Read:
     """The text itself; what it is goes into the log."""
-    log.info("%s: %d %s, %s", text.name, len(text.source), text.unit, text.variant)
+    often = f", {weight} times an epoch" if weight > 1 else ""
+    log.info("%s: %d %s, %s%s", text.name, len(text.source), text.unit, text.variant, often)
     return text
 
 
@@ -207,14 +235,16 @@ def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec,
     A split that cannot be read is left for the day when it is asked for.
     """
     data = config.data
+    read: Callable[[str], TextPair]
     if isinstance(data, LabelledDataConfig):
         splits = list_labelled_splits(data.root)
         read = partial(read_labelled_split, data.root, known=codecs[1].vocabulary.words)
     else:
         splits = list_splits(data.root, data.source, data.target)
-        read = partial(read_split, data.root, source=data.source, target=data.target)
+        read = partial(open_split, data.root, source=data.source, target=data.target)
+    train = data.train if isinstance(data.train, list) else [data.train]
     for split in splits:
-        if split not in (data.train, data.valid):
+        if split not in (*train, *(corpus.split for corpus in train if isinstance(corpus, Corpus)), data.valid):
             with suppress(DataError):
                 cache.dataset(codecs, read(split))
 
@@ -227,7 +257,7 @@ def describe_codecs(source: Codec, target: Codec) -> str:
     return f"vocabularies of {' and '.join(sides)}"
 
 
-def plan_batches(config: Config, dataset: Dataset, text: ParallelText) -> BatchPlan:
+def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
     """Which pairs are trained on, and how they are put together; what was dropped goes into the log."""
     if isinstance(config.data, LabelledDataConfig):
         pairs, report = select_texts(dataset, config.data.filter)
@@ -235,6 +265,7 @@ def plan_batches(config: Config, dataset: Dataset, text: ParallelText) -> BatchP
         pairs, report = select_pairs(dataset, config.data.filter, text)
     for line in report:
         log.info("%s: %s", text.name, line)
+    pairs = repeat_pairs(pairs, text)
     plan = BatchPlan(
         pairs, dataset.source.lengths[pairs], dataset.target.lengths[pairs], config.training.batch, config.seed
     )
@@ -243,7 +274,7 @@ def plan_batches(config: Config, dataset: Dataset, text: ParallelText) -> BatchP
 
 
 def training_set(
-    config: Config, dataset: Dataset, text: ParallelText, codecs: tuple[Codec, Codec], model: Model
+    config: Config, dataset: Dataset, text: TextPair, codecs: tuple[Codec, Codec], model: Model
 ) -> TrainingSet:
     """The pairs to train on: those of `dataset`, or with BPE-dropout the same ones cut anew in each epoch."""
     tokenizer = config.text.tokenizer
@@ -252,7 +283,7 @@ def training_set(
     longest = config.data.filter.max_tokens
     if model.longest is not None:
         longest = min(longest, model.longest - 1)
-    return ResegmentedDataset(dataset, text, codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
+    return ResegmentedDataset(dataset, text.held(), codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
 
 
 def check_lengths(model: Model, dataset: Dataset, pairs: Indices, remedy: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tiny_project import Call, Outcome, Project, write_lines
 
 from translate.commands.evaluate import main
-from translate.data.corpus import read_lines
+from translate.data.lines import read_lines
 from translate.model_file import SavedModel
 from translate.text import words
 from translate.translator import Translator
@@ -177,7 +177,7 @@ def test_neither_or_both(options: tuple[str, ...], run: Callable[..., Outcome]) 
 def test_an_unknown_split(run: Callable[..., Outcome], project: Project) -> None:
     refused(
         run("--split", "tset"),
-        f"No split 'tset' in {project.corpus}: looked for tset.es and tset.it, plain or .gz. "
+        f"No split 'tset' in {project.corpus}: looked for tset.es and tset.it, plain, .gz or .zst. "
         "Splits there: test, train, val. Did you mean test? Set data.root (--data-root) to the folder that has them.",
     )
 

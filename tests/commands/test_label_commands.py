@@ -11,7 +11,7 @@ import pytest
 from tiny_project import Call, Outcome, Project, own_logging, write_lines
 
 from translate.commands import evaluate, train, translate
-from translate.data.corpus import read_lines
+from translate.data.lines import read_lines
 from translate.translator import Translator
 
 SETTINGS = """\
@@ -199,8 +199,8 @@ def test_a_missing_file(call: Call, untrained: Project) -> None:
     said = call(train.main, "--config", untrained.config)
     assert said.code == 2
     message = (
-        f"No labelled split 'val' in {untrained.corpus}: looked for val.tsv, plain or .gz (or under the name valid or "
-        "validation or dev). Splits there: test, train. Set data.root (--data-root) to the folder that has it."
+        f"No labelled split 'val' in {untrained.corpus}: looked for val.tsv, plain, .gz or .zst (or under the name "
+        "valid or validation or dev). Splits there: test, train. Set data.root (--data-root) to the folder that has it."
     )
     assert said.err.endswith(f"error: {message}\n")
 

@@ -159,14 +159,14 @@ def test_missing_files(run: Run, untrained: Project) -> None:
     (untrained.corpus / "train.it").unlink()
     refused(
         run(),
-        f"{untrained.corpus}: train.es is there, but neither train.it nor train.it.gz. "
-        f"Put one of them into {untrained.corpus}.",
+        f"{untrained.corpus}: train.es is there, but train.it, plain, .gz or .zst, is not. "
+        f"Put it into {untrained.corpus}.",
     )
     (untrained.corpus / "train.es").unlink()
     refused(
         run(),
-        f"No split 'train' in {untrained.corpus}: looked for train.es and train.it, plain or .gz (or under the name "
-        "training). Splits there: test, val. Set data.root (--data-root) to the folder that has them.",
+        f"No split 'train' in {untrained.corpus}: looked for train.es and train.it, plain, .gz or .zst (or under the "
+        "name training). Splits there: test, val. Set data.root (--data-root) to the folder that has them.",
     )
 
 
@@ -174,8 +174,8 @@ def test_a_missing_folder(run: Run, untrained: Project) -> None:
     shutil.rmtree(untrained.corpus)
     refused(
         run(),
-        f"No split 'train' in {untrained.corpus}: looked for train.es and train.it, plain or .gz (or under the name "
-        f"training). The folder {untrained.corpus} does not exist. "
+        f"No split 'train' in {untrained.corpus}: looked for train.es and train.it, plain, .gz or .zst (or under the "
+        f"name training). The folder {untrained.corpus} does not exist. "
         "Set data.root (--data-root) to the folder that has them.",
     )
 

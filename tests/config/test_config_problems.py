@@ -123,7 +123,42 @@ def problems(text: str, *overrides: str) -> list[str]:
         ),
         (
             "data: {train: 5}",
-            "x.yaml:1: data.train: given 5, allowed: text or a section with source, target; write '5'",
+            "x.yaml:1: data.train: given 5, allowed: text or a section with source, target or "
+            "a list (each text or a section with split, source, target, weight); write '5'",
+        ),
+        (
+            "data: {train: [a, 3]}",
+            "x.yaml:1: data.train: given ['a', 3], allowed: text or a section with source, target or "
+            "a list (each text or a section with split, source, target, weight)",
+        ),
+        (
+            "data: {train: []}",
+            "x.yaml:1: data.train: given [], allowed: text or a section with source, target or "
+            "a list (each text or a section with split, source, target, weight)",
+        ),
+        (
+            "data:\n  train:\n    - a\n    - {split: b,\n       wieght: 4}",
+            "x.yaml:5: data.train.1.wieght: unknown key; did you mean 'weight'?",
+        ),
+        (
+            "data:\n  train: [a, {split: b, weight: 0}]",
+            "x.yaml:2: data.train.1.weight: given 0, allowed: a whole number above 0",
+        ),
+        (
+            "data: {train: [{source: a, target: 5}]}",
+            "x.yaml:1: data.train.0.target: given 5, allowed: a path or null; write '5'",
+        ),
+        (
+            "data: {train: [{split: a, target: b}]}",
+            "x.yaml:1: data.train.0: a corpus is either a split or two files; give split, or source and target",
+        ),
+        (
+            "data: {train: [{source: a}]}",
+            "x.yaml:1: data.train.0: a corpus is either a split or two files; give split, or source and target",
+        ),
+        (
+            "data: {valid: {source: a, target: b, '0': 1}}",
+            "x.yaml:1: data.valid.0: unknown key; known here: source, target",
         ),
         ("data:\n  train:\n    source: a.de", "x.yaml:2: data.train.target: missing, allowed: a path"),
         (

@@ -28,7 +28,7 @@ def test_every_key_has_a_row_with_a_meaning() -> None:
     [
         "| `seed` | a whole number of at least 0 | `1` |",
         "| `root` | a path | `data` |",
-        "| `train` | text or a section with source, target | `train` |",
+        "| `train` | text or a section with source, target or a list (each text or a section with split, source, targ",
         "| `dropout` | a number from 0 to below 1 | `0.1` |",
         "| `max_epochs` | a whole number above 0 or null | `10` |",
         "| `optimizer` | a section | kind adamw |",
@@ -36,6 +36,7 @@ def test_every_key_has_a_row_with_a_meaning() -> None:
         "| `data` | a section | kind parallel |",
         "## `training.schedule` with `kind: cosine`",
         "## `data.train`, `data.valid`",
+        "## `data.train[]`",
     ],
 )
 def test_rows_read_plainly(row: str) -> None:

@@ -10,6 +10,7 @@ from translate.config.schema import (
     AdamWConfig,
     ClassifierConfig,
     Config,
+    Corpus,
     CosineScheduleConfig,
     DataConfig,
     FilePair,
@@ -67,6 +68,17 @@ def test_values_of_every_type_are_read() -> None:
     assert config.data.train == FilePair(source=Path.cwd() / "configs/a.no", target=Path("/b.on"))
     assert (config.training.max_epochs, config.training.max_steps, config.training.clip_norm) == (None, 1000, 2.0)
     assert config.training.optimizer == AdamWConfig(lr=3e-4, betas=(0.9, 0.1))
+
+
+def test_corpora_are_a_list_of_names_and_sections() -> None:
+    config = load("data: {train: [a, {split: b, weight: 3}, {source: x/*.de.gz, target: /y/*.gz}]}")
+    assert config.data.train == [
+        "a",
+        Corpus(split="b", weight=3),
+        Corpus(source=Path.cwd() / "configs/x/*.de.gz", target=Path("/y/*.gz")),
+    ]
+    overridden: Any = load("", "data.train=[{source: a, target: b, weight: 2}]").data.train
+    assert overridden == [Corpus(source=Path.cwd() / "a", target=Path.cwd() / "b", weight=2)]
 
 
 class TestOverrides:
@@ -176,6 +188,7 @@ CONFIGS = [
     "data: {source: no, target: 012, train: {source: grün.de, target: b c.en}}\ndevice: cpu\nthreads: 2",
     "training: {optimizer: {kind: adam, betas: [0.5, 1e-7]}, schedule: {kind: cosine}, clip_norm: null, max_steps: 9}",
     "text: {joint_vocabulary: true, tokenizer: {source_model: '1e3', min_freq: 2}}\nmodel: {tie: all, d_model: 128}",
+    "data: {train: [a, {split: b, weight: 3}, {source: x/*.de.gz, target: y}]}",
     "data: {kind: labelled, train: all, filter: {max_tokens: 9}}\nmodel: {kind: classifier, heads: 4}",
 ]
 

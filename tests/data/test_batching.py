@@ -92,6 +92,26 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     assert len({str(order) for order in orders}) == 3
 
 
+@given(pairs=lengths, max_tokens=st.integers(1, 120), accumulate=st.integers(1, 3))
+def test_every_epoch_has_as_many_updates(pairs: list[tuple[int, int]], max_tokens: int, accumulate: int) -> None:
+    plan = plan_of(pairs, max_tokens=max_tokens, accumulate=accumulate)
+    assert len({len(plan.epoch(epoch)) for epoch in range(4)}) == 1
+
+
+def test_an_order_is_kept_until_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    sorts: list[int] = []
+    lexsort = np.lexsort
+    monkeypatch.setattr(np, "lexsort", lambda keys: sorts.append(1) or lexsort(keys))
+    plan = plan_of(drawn(50), max_tokens=100)
+    first = listed(plan, 0)
+    plan.padding_share()
+    assert listed(plan, 0) == first
+    assert len(sorts) == 1
+    plan.epoch(1)
+    assert listed(plan, 0) == first
+    assert len(sorts) == 3
+
+
 def test_epochs_group_other_pairs() -> None:
     """Not only is the order of the batches another one: equally long pairs meet others."""
     plan = plan_of([(5, 5)] * 60, max_tokens=60)

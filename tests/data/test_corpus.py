@@ -1,9 +1,9 @@
 """Finding, reading and recognising parallel text."""
 
 import errno
-import gzip
 import hashlib
 import re
+import tempfile
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -11,109 +11,31 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packed import write
 
 from translate.data import known
+from translate.data import lines as lines_module
 from translate.data.corpus import (
     ALIASES,
     FOLDERS,
     find_split,
     list_splits,
-    read_lines,
+    open_pair,
     read_pair,
     read_split,
-    text_sha256,
 )
 from translate.data.known import KNOWN_TEXTS, KnownText, describe_variant
+from translate.data.lines import PACKED, text_sha256
 from translate.errors import DataError
 
 GERMAN = ["Ein Hund schläft.", "Zwei Kinder bauen eine hohe Burg aus Sand.", "Regen fällt."]
 ENGLISH = ["A dog is asleep.", "Two children are building a tall castle of sand.", "Rain is falling."]
 
 
-def write(path: Path, content: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
 def write_split(folder: Path, split: str, ending: str = "") -> tuple[Path, Path]:
     source = write(folder / f"{split}.de{ending}", "\n".join(GERMAN) + "\n")
     target = write(folder / f"{split}.en{ending}", "\n".join(ENGLISH) + "\n")
     return source, target
-
-
-# --- one file --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["text.de", "text.de.gz"])
-@pytest.mark.parametrize(
-    ("content", "lines"),
-    [
-        ("", []),
-        ("\n", [""]),
-        ("a\nb\n", ["a", "b"]),
-        ("a\nb", ["a", "b"]),
-        ("a\n\n\n", ["a", "", ""]),
-        ("a\r\nb\r\r\n", ["a", "b\r"]),
-        ("\ufeffa\n\ufeffb\n", ["a", "\ufeffb"]),
-        ("a\u2028b\x85c\x0bd\x0ce\rf\n", ["a\u2028b\x85c\x0bd\x0ce\rf"]),
-        (" a\u00a0b \n", [" a\u00a0b "]),
-    ],
-)
-def test_lines_are_read_exactly(tmp_path: Path, name: str, content: str, lines: list[str]) -> None:
-    assert read_lines(write(tmp_path / name, content)) == lines
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
-    path = tmp_path_factory.mktemp("text") / "text.de"
-    assert read_lines(write(path, "".join(f"{line}\n" for line in lines))) == lines
-
-
-def test_wrong_bytes_are_named_by_line_and_byte(tmp_path: Path) -> None:
-    path = write(tmp_path / "text.de", b"gut\nsch\xf6n\n")
-    with pytest.raises(DataError, match=re.escape(f"{path}, line 2, byte 4: 0xf6 is not UTF-8")):
-        read_lines(path)
-
-
-def test_wrong_bytes_in_the_first_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "text.de.gz", b"\x80")
-    with pytest.raises(DataError, match=re.escape("text.de.gz, line 1, byte 1: 0x80 is not UTF-8")):
-        read_lines(path)
-
-
-def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'none.de'} does not exist")):
-        read_lines(tmp_path / "none.de")
-
-
-def test_folder_instead_of_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"is a folder\. Name a file"):
-        read_lines(tmp_path)
-
-
-def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> bytes:
-        raise PermissionError(errno.EACCES, "Permission denied", path)
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(DataError, match=r"text\.de cannot be read: Permission denied\."):
-        read_lines(tmp_path / "text.de")
-
-
-def test_truncated_gzip(tmp_path: Path) -> None:
-    path = tmp_path / "text.de.gz"
-    path.write_bytes(gzip.compress(b"a b c d e f\n" * 9)[:-9])
-    with pytest.raises(DataError, match=re.escape("text.de.gz is a damaged or cut-off gzip file")):
-        read_lines(path)
-
-
-def test_page_instead_of_gzip(tmp_path: Path) -> None:
-    path = tmp_path / "text.de.gz"
-    path.write_bytes(b"<html>not here</html>")
-    with pytest.raises(DataError, match="is not a sound gzip file"):
-        read_lines(path)
 
 
 # --- two files -------------------------------------------------------------------------------------------------------
@@ -125,6 +47,15 @@ def test_pair(tmp_path: Path) -> None:
     assert (pair.name, pair.source, pair.target) == ("small", GERMAN, ENGLISH)
     assert pair.source_sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
     assert pair.variant == f"not a known corpus, sha256 {pair.source_sha256[:8]}… / {pair.target_sha256[:8]}…"
+
+
+def test_an_open_pair_is_the_same_without_being_held(tmp_path: Path) -> None:
+    files = write_split(tmp_path, "small")
+    opened, held = open_pair(*files, "small"), read_pair(*files, "small")
+    assert opened.held() == held
+    assert [list(opened.source), list(opened.target)] == [GERMAN, ENGLISH]
+    assert not isinstance(opened.source, list)
+    assert (len(opened.source), opened.place(2)) == (3, "line 3")
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\n\n", "\n \n"])
@@ -140,6 +71,26 @@ def test_blank_lines_that_end_one_side_only_stay(tmp_path: Path) -> None:
     pair = read_pair(source, target, "small")
     assert pair.source == ["eins", "zwei", ""]
     assert pair.target == ["one", "two", "three"]
+    assert (pair.source_sha256, pair.target_sha256) == (text_sha256(pair.source), text_sha256(pair.target))
+
+
+@given(*[st.lists(st.sampled_from(["", " ", "a", "b"]), max_size=9)] * 2, st.integers(1, 6))
+def test_blank_ends_across_blocks(source: list[str], target: list[str], block: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines_module, "BLOCK", block)
+        paths = [
+            write(Path(folder, name), "".join(f"{line}\n" for line in lines))
+            for name, lines in (("source", source), ("target", target))
+        ]
+        while source and target and not source[-1].strip() and not target[-1].strip():
+            source.pop(), target.pop()
+        if len(source) == len(target) and any(map(str.strip, source)) and any(map(str.strip, target)):
+            pair = read_pair(*paths, "small")
+            assert (pair.source, pair.target) == (source, target)
+            assert (pair.source_sha256, pair.target_sha256) == (text_sha256(source), text_sha256(target))
+        else:
+            with pytest.raises(DataError):
+                read_pair(*paths, "small")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +187,7 @@ def test_the_variant_comes_from_the_content(tmp_path: Path, monkeypatch: pytest.
 # --- a folder of splits ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("ending", ["", *PACKED])
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_every_layout(tmp_path: Path, folder: str, ending: str) -> None:
     files = write_split(tmp_path / folder, "train", ending)
@@ -267,14 +218,14 @@ def test_the_exact_name_wins_in_a_later_folder(tmp_path: Path) -> None:
 
 def test_another_test_split_does_not_stand_in(tmp_path: Path) -> None:
     write_split(tmp_path, "test")
-    with pytest.raises(DataError, match=r"looked for test_2017_flickr\.de and test_2017_flickr\.en, plain or \.gz\. "):
+    with pytest.raises(DataError, match=r"test_2017_flickr\.de and test_2017_flickr\.en, plain, \.gz or \.zst\. "):
         find_split(tmp_path, "test_2017_flickr", "de", "en")
 
 
 def test_half_an_exact_split_is_not_replaced_by_another_name(tmp_path: Path) -> None:
     write_split(tmp_path, "test")
     write(tmp_path / "test_2016_flickr.de", "x\n")
-    with pytest.raises(DataError, match=re.escape("test_2016_flickr.de is there, but neither test_2016_flickr.en nor")):
+    with pytest.raises(DataError, match=re.escape("test_2016_flickr.de is there, but test_2016_flickr.en, plain,")):
         find_split(tmp_path, "test_2016_flickr", "de", "en")
 
 
@@ -302,8 +253,8 @@ def test_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         find_split(root, "val", "de", "en")
     assert str(caught.value) == (
-        f"No split 'val' in {root}: looked for val.de and val.en, plain or .gz (or under the name valid or validation "
-        f"or dev). The folder {root} does not exist. "
+        f"No split 'val' in {root}: looked for val.de and val.en, plain, .gz or .zst (or under the name valid or "
+        f"validation or dev). The folder {root} does not exist. "
         "Set data.root (--data-root) to the folder that has them, or data.download=true "
         "to download Multi30k."
     )
@@ -315,7 +266,7 @@ def test_misspelt_split(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         find_split(tmp_path, "tarin", "de", "en")
     assert str(caught.value) == (
-        f"No split 'tarin' in {tmp_path}: looked for tarin.de and tarin.en, plain or .gz. "
+        f"No split 'tarin' in {tmp_path}: looked for tarin.de and tarin.en, plain, .gz or .zst. "
         "Splits there: train, val. Did you mean train? Set data.root (--data-root) to the folder that has them."
     )
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,10 @@ import pytest
 
 from translate.config.schema import FilterConfig, TextConfig, WordTokenizerConfig
 from translate.data import dataset as dataset_module
-from translate.data.corpus import ParallelText, text_sha256
-from translate.data.dataset import CorpusCache, Dataset, EncodedText, encode_text, select_pairs
+from translate.data.corpus import ParallelText, Part, TextPair, open_pair
+from translate.data.dataset import CorpusCache, Dataset, EncodedText, repeat_pairs, select_pairs
+from translate.data.lines import FileText, text_sha256
 from translate.errors import ConfigError, DataError
-from translate.text.codec import Codec
-from translate.text.vocabulary import Vocabulary
 from translate.text.words import WordTokenizer, _spacy_tokenizer
 
 GERMAN = ["Der Hund schläft.", "", "Die Katze bellt!"]
@@ -40,12 +40,12 @@ class Opened:
         folder: Path,
         config: TextConfig | None = None,
         languages: tuple[str, str] = ("de", "en"),
-        train: ParallelText = TRAIN,
+        train: TextPair = TRAIN,
     ) -> None:
         self.cache = CorpusCache(folder)
         self.codecs = self.cache.codecs(config or TextConfig(), languages, train)
 
-    def dataset(self, text: ParallelText) -> Dataset:
+    def dataset(self, text: TextPair) -> Dataset:
         return self.cache.dataset(self.codecs, text)
 
 
@@ -77,27 +77,6 @@ def test_encoded_text_is_indexed_by_line() -> None:
     for line in (-1, 3):
         with pytest.raises(IndexError, match=f"line {line} of 3"):
             text[line]
-
-
-@pytest.mark.parametrize(("words", "dtype"), [(2**16 - 4, np.uint16), (2**16 - 3, np.int32)])
-def test_ids_take_the_smallest_type(words: int, dtype: type) -> None:
-    codec = Codec(WordTokenizer("en"), Vocabulary(tuple(f"w{i}" for i in range(words))))
-    text = encode_text(codec, [f"w{words - 1}"])
-    assert text.ids.dtype == dtype
-    assert text.ids.tolist() == [words + 3]
-
-
-def test_chunks_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset_module, "CHUNK", 2)
-    codec = Codec(WordTokenizer("en"), Vocabulary(("a", "b")))
-    assert [line.tolist() for line in encode_text(codec, ["a", "b a", "", "b", "a a"])] == [
-        [4],
-        [5, 4],
-        [],
-        [5],
-        [4, 4],
-    ]
-    assert len(encode_text(codec, [])) == 0
 
 
 # --- the choice of pairs ---------------------------------------------------------------------------------------------
@@ -151,6 +130,22 @@ def test_nothing_left_is_an_error() -> None:
     )
 
 
+def test_a_dropped_pair_is_named_within_its_corpus() -> None:
+    text = parallel(["a", "b", "@@"], ["a", "b", "c"])
+    dataset = Dataset("train", encoded([1, 1, 1]), encoded([1, 1, 1]), "", "", "")
+    parts = (Part("one", 2, 1), Part("two", 1, 1))
+    _, report = select_pairs(dataset, FilterConfig(), replace(text, parts=parts))
+    assert report == ["dropped 1 pair: no letter or digit on one side (first: two line 1)"]
+
+
+def test_pairs_are_repeated_by_the_weight_of_their_corpus() -> None:
+    text = parallel(["a"] * 6, ["a"] * 6)
+    pairs = np.array([0, 2, 3, 4])
+    assert repeat_pairs(pairs, text) is pairs
+    parts = (Part("one", 2, 1), Part("two", 1, 3), Part("three", 3, 2))
+    assert repeat_pairs(pairs, replace(text, parts=parts)).tolist() == [0, 2, 2, 2, 3, 3, 4, 4]
+
+
 # --- the folder ------------------------------------------------------------------------------------------------------
 
 
@@ -197,6 +192,27 @@ def test_a_text_of_empty_lines_only(tmp_path: Path) -> None:
     cache = Opened(tmp_path)
     for _ in range(2):
         assert cache.dataset(parallel(["", " "], ["", ""], "val")).source.lengths.tolist() == [0, 0]
+
+
+def test_text_in_files_is_encoded_as_text_in_memory(tmp_path: Path) -> None:
+    for name, lines in (("train.de", GERMAN), ("train.en", ENGLISH)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    opened = open_pair(tmp_path / "train.de", tmp_path / "train.en", "train")
+    one, other = Opened(tmp_path / "one", train=opened), Opened(tmp_path / "other")
+    one.dataset(opened)
+    other.dataset(TRAIN)
+    assert contents(tmp_path / "one") == contents(tmp_path / "other")
+
+
+def test_text_that_gets_shorter_while_it_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "train.de"
+    file.write_text("eins\nzwei\n", encoding="utf-8")
+    text = replace(TRAIN, source=FileText(file, 3), target=FileText(file, 3))
+    cache = Opened(tmp_path / "cache")
+    before = contents(tmp_path / "cache")
+    with pytest.raises(DataError, match=r"^train changed while it was read\. Start again\.$"):
+        cache.dataset(text)
+    assert contents(tmp_path / "cache") == before
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])

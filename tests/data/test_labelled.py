@@ -129,19 +129,19 @@ def test_a_missing_split(tmp_path: Path) -> None:
         (
             tmp_path,
             "tarin",
-            f"No labelled split 'tarin' in {tmp_path}: looked for tarin.tsv, plain or .gz. "
+            f"No labelled split 'tarin' in {tmp_path}: looked for tarin.tsv, plain, .gz or .zst. "
             f"Splits there: train. Did you mean train? {remedy}",
         ),
         (
             tmp_path / "none",
             "val",
-            f"No labelled split 'val' in {tmp_path}/none: looked for val.tsv, plain or .gz (or under the name valid or "
-            f"validation or dev). The folder {tmp_path}/none does not exist. {remedy}",
+            f"No labelled split 'val' in {tmp_path}/none: looked for val.tsv, plain, .gz or .zst (or under the name "
+            f"valid or validation or dev). The folder {tmp_path}/none does not exist. {remedy}",
         ),
         (
             tmp_path / "train.tsv",
             "other",
-            f"No labelled split 'other' in {tmp_path}/train.tsv: looked for other.tsv, plain or .gz. "
+            f"No labelled split 'other' in {tmp_path}/train.tsv: looked for other.tsv, plain, .gz or .zst. "
             f"{tmp_path}/train.tsv is a file, not a folder. {remedy}",
         ),
     ):

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from translate.model_file import SavedModel, read_about
 from translate.pipeline import train
 from translate.runs import RunFolder, newest_model
 from translate.storage import read_tensors
+from translate.training.trainer import Trainer
 from translate.validation import Validator
 
 # --- what a run leaves behind ----------------------------------------------------------------------------------------
@@ -145,6 +147,48 @@ def test_validation_text_is_never_filtered(tiny: TinyProject, monkeypatch: pytes
     assert [*range(4)] in trained
     assert all(pairs in ([*range(8)], [*range(4)]) for pairs in trained)
     assert translated == [4]
+
+
+@pytest.fixture
+def mixed(tiny: TinyProject) -> tuple[str, str]:
+    """Settings for a folder of corpora: a split, files of three other ones, and one of these splits again."""
+    corpus = tiny.folder / "mixed"
+    write_split(corpus, "a", *sentences(30, seed=1))
+    write_split(corpus, "val", *sentences(4, seed=9))
+    for number in range(3):
+        write_split(corpus, f"crawl-{number}", *sentences(20, seed=2 + number))
+    files = f"source: {corpus}/crawl-*.de, target: {corpus}/crawl-*.en"
+    return f"data.root={corpus}", f"data.train=[a, {{{files}, weight: 3}}, {{split: crawl-1}}]"
+
+
+def test_corpora_are_mixed_by_weight(
+    tiny: TinyProject, mixed: tuple[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "translate")
+    trained: list[int] = []
+
+    def spy(self: Trainer, batches: list[Any]) -> None:
+        trained.extend(int(pair) for batch in batches for pair in batch)
+        original(self, batches)
+
+    original = Trainer._update
+    monkeypatch.setattr(Trainer, "_update", spy)
+    train(tiny.config(*mixed, "training.max_epochs=1"))
+    assert sorted(trained) == [*range(30), *sorted([*range(30, 90)] * 3), *range(90, 110)]
+    said = "\n".join(caplog.messages)
+    assert "a: 30 pairs, " in said
+    assert "crawl-*.de / crawl-*.en: 60 pairs, 3 pairs of files, " in said
+    assert ", 3 times an epoch" in said
+    assert "a + crawl-*.de / crawl-*.en + crawl-1: 110 pairs, 3 corpora, " in said
+
+
+def test_other_weights_are_another_run(tiny: TinyProject, mixed: tuple[str, str]) -> None:
+    settings = (*mixed, "training.max_steps=2")
+    train(tiny.config(*settings))
+    train(tiny.config(*settings), resume=True)
+    lighter = [setting.replace("weight: 3", "weight: 2") for setting in settings]
+    with pytest.raises(CheckpointError, match="the train text is another one"):
+        train(tiny.config(*lighter), resume=True)
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])

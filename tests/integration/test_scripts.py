@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import TinyProject, newest_state, sentences, write_split
 
-from translate.data.corpus import read_lines
+from translate.data.lines import read_lines
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.translator import Translator

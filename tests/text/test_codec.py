@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from translate.config.schema import TextConfig
 from translate.data.corpus import ParallelText, read_split
 from translate.errors import ConfigError
+from translate.text import build
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
@@ -87,6 +88,16 @@ def test_specials_frame_a_text_and_are_not_part_of_it(english: Codec) -> None:
     assert english.decode([BOS, 6, 4, PAD, 7, 5, EOS, 6, 4, EOS]) == "The dog sleeps."
     assert english.tokens([BOS, 6, UNK, EOS, 4]) == ["The", "<unk>"]
     assert english.decode([]) == english.decode([EOS]) == english.decode([PAD, PAD]) == ""
+
+
+def test_spacing_comes_from_the_first_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["a dog .", "the cat .", "a dog, a cat, a gnu."]
+    (late,) = build_codecs(TextConfig(), ("en", "de"), lines, ["."])[0].encode(["a gnu, a dog."])
+    monkeypatch.setattr(build, "SPACING_LINES", 2)
+    first, _ = build_codecs(TextConfig(), ("en", "de"), lines, ["."])
+    assert first.encode(["a gnu, a dog."]) == [late]
+    assert first.decode(late) == "a gnu , a dog ."
+    assert first.tokenizer.spacing.joins_left == frozenset()
 
 
 @pytest.mark.parametrize("special", ["<unk>", "<pad>", "<bos>", "<eos>"])
@@ -198,6 +209,7 @@ def real_codecs(training_text: ParallelText) -> tuple[Codec, Codec]:
     return build_codecs(TextConfig(), ("de", "en"), training_text.source, training_text.target)
 
 
+@pytest.mark.slow
 def test_the_published_table(training_text: ParallelText, real_codecs: tuple[Codec, Codec]) -> None:
     german, english = real_codecs
     assert (len(german.vocabulary), len(english.vocabulary)) == (19214, 10837)
@@ -209,6 +221,7 @@ def test_the_published_table(training_text: ParallelText, real_codecs: tuple[Cod
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("split", "exact"), [("train", (28849, 28993)), ("val", (1013, 1014)), ("test_2016_flickr", (999, 999))]
 )

@@ -13,8 +13,13 @@ from collections.abc import Callable
 from translate.errors import TranslateError
 
 
-def run(work: Callable[[], None]) -> int:
-    """Do the work of a command; returns its exit code."""
+def complain(message: str) -> None:
+    """Say what went wrong."""
+    print(message, file=sys.stderr)
+
+
+def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int:
+    """Do the work of a command, and `tell` what went wrong; returns the exit code."""
     use_utf8()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
     # Processes that share a machine are slowed down many times by threads that wait for each other in a busy loop.
@@ -24,10 +29,10 @@ def run(work: Callable[[], None]) -> int:
         work()
         sys.stdout.flush()
     except TranslateError as error:
-        print(f"error: {error}", file=sys.stderr)
+        tell(f"error: {error}")
         return 2
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        tell("stopped")
         return 130
     except BrokenPipeError:  # The reader of our output has left, as `head` does.
         drop_output()
@@ -36,7 +41,7 @@ def run(work: Callable[[], None]) -> int:
         if error.errno != errno.ENOSPC:
             raise
         drop_output()
-        print("error: the disk is full", file=sys.stderr)
+        tell("error: the disk is full")
         return 2
     return 0
 

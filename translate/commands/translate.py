@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="model file; several times for an ensemble; default: of the newest finished run in checkpoints/",
     )
-    parser.add_argument("--input", type=Path, help="file with one sentence a line, plain or .gz")
+    parser.add_argument("--input", type=Path, help="file with one sentence a line, plain, .gz or .zst")
     parser.add_argument("--output", type=Path, help="file for the translations instead of standard output")
     parser.add_argument("--search", choices=("greedy", "beam"), help="default: as the model was configured")
     parser.add_argument("--beam-size", type=positive, metavar="K", help="hypotheses kept alive in beam search")
@@ -95,7 +95,7 @@ def source_lines(asked: argparse.Namespace) -> Iterable[str]:
     if asked.sentences:
         return argument_lines(asked.sentences)
     if asked.input:
-        from translate.data.corpus import read_lines
+        from translate.data.lines import read_lines
 
         return read_lines(asked.input)
     return standard_input()

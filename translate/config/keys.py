@@ -15,6 +15,13 @@ def sections_at(field: FieldInfo) -> list[type[Section]]:
     return [kind for kind, _ in _alternatives(field) if isinstance(kind, type) and issubclass(kind, Section)]
 
 
+def items_at(field: FieldInfo) -> list[type[Section]]:
+    """The sections that may stand in a list at a key."""
+    lists = [kind for kind, _ in _alternatives(field) if get_origin(kind) is list]
+    members = [member for kind in lists for member, _ in _split(get_args(kind)[0], [])]
+    return [member for member in members if isinstance(member, type) and issubclass(member, Section)]
+
+
 def fields_named(key: str, sections: Sequence[type[Section]]) -> list[FieldInfo]:
     """The fields of that name in any of `sections`."""
     return [section.model_fields[key] for section in sections if key in section.model_fields]
@@ -25,12 +32,19 @@ def sections_below(key: str, sections: Sequence[type[Section]]) -> list[type[Sec
     return [section for field in fields_named(key, sections) for section in sections_at(field)]
 
 
+def items_below(key: str, sections: Sequence[type[Section]]) -> list[type[Section]]:
+    """The sections that may stand in a list at `key` of any of `sections`."""
+    return [section for field in fields_named(key, sections) for section in items_at(field)]
+
+
 def all_sections(path: str = "", sections: Sequence[type[Section]] = (Config,)) -> Iterator[tuple[str, type[Section]]]:
     """Every section with its dotted path, depth first; the kinds of a section share their path."""
     for section in sections:
         yield path, section
         for key, field in section.model_fields.items():
-            yield from all_sections(f"{path}.{key}".lstrip("."), sections_at(field))
+            below = f"{path}.{key}".lstrip(".")
+            yield from all_sections(below, sections_at(field))
+            yield from all_sections(f"{below}[]", items_at(field))
 
 
 def kind_of(section: type[Section]) -> str | None:
@@ -97,6 +111,8 @@ def _in_words(kind: Any, limits: list[Any]) -> str:
         items = get_args(kind)
         each = " or ".join(_in_words(*member) for member in _split(items[0], []))
         return f"a list of {len(items)}, each {each}"
+    if get_origin(kind) is list:
+        return f"a list (each {' or '.join(_in_words(*member) for member in _split(get_args(kind)[0], []))})"
     if kind in (int, float):
         return f"{'a whole number' if kind is int else 'a number'}{_range(limits)}"
     text = "text (not empty)" if any(getattr(limit, "min_length", 0) for limit in limits) else "text"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from translate.config.keys import fields_named, is_path, kind_of, sections_at, sections_below, show
+from translate.config.keys import fields_named, is_path, items_below, kind_of, sections_at, sections_below, show
 from translate.config.problems import KeyPath, check
 from translate.config.schema import Config, Section
 from translate.config.yaml_source import Given, parse_yaml, read_yaml, to_yaml
@@ -129,11 +129,14 @@ def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Give
 
 def _plain(given: Given, sections: Sequence[type[Section]]) -> Any:
     """The values alone, with paths made absolute and the default `kind` written where a section leaves it out."""
+    if isinstance(given.value, list):
+        return [_plain(item, sections) for item in given.value]
     if not isinstance(given.value, dict):
-        return _bare(given)
+        return given.value
     values: dict[str, Any] = {}
     for key, child in given.value.items():
-        values[key] = _plain(child, sections_below(key, sections))
+        below = items_below if isinstance(child.value, list) else sections_below
+        values[key] = _plain(child, below(key, sections))
         for field in fields_named(key, sections):
             if isinstance(child.value, str) and is_path(field):
                 values[key] = str(_absolute(child.value, child.folder))
@@ -170,7 +173,8 @@ def _complete(config: Config, name: str) -> Config:
 
 def _place(given: Given, path: KeyPath) -> str | None:
     for key in path:
-        if not (isinstance(given.value, dict) and key in given.value):
+        in_list = isinstance(given.value, list) and isinstance(key, int)
+        if not (in_list or (isinstance(given.value, dict) and key in given.value)):
             return None
         given = given.value[key]
     return given.place

@@ -15,10 +15,19 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from translate.config.keys import all_sections, allowed, choices, fields_named, kind_of, sections_below, show
+from translate.config.keys import (
+    all_sections,
+    allowed,
+    choices,
+    fields_named,
+    items_below,
+    kind_of,
+    sections_below,
+    show,
+)
 from translate.config.schema import ClashError, Config, Section
 
-KeyPath = tuple[str, ...]
+KeyPath = tuple[str | int, ...]  # keys, and places of sections in a list
 _BOOLEAN_WORDS = {"yes": True, "on": True, "no": False, "off": False}
 
 
@@ -73,31 +82,35 @@ def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
         clash = error["ctx"]["error"]
         assert isinstance(clash, ClashError)
         keys = tuple((*path, *key.split(".")) for key in clash.keys)
-        return _Problem(keys, path, f"{'.'.join(path)}: {clash}" if path else str(clash))
+        return _Problem(keys, path, f"{_dotted(path)}: {clash}" if path else str(clash))
 
+    if path and isinstance(path[-1], int):
+        path = path[:-1]  # What may stand in a list is said of the list.
     cause = path
     if error["type"] == "missing":
         path = (*path, str(error["loc"][-1]))
     if error["type"].startswith("union_tag"):
         path = (*path, "kind")
     value = _value_at(values, path)
+    key = str(path[-1])
     sections = _sections_at(path[:-1], values)
-    fields = fields_named(path[-1], sections)
+    fields = fields_named(key, sections)
     if error["type"] == "extra_forbidden":
         what = _unknown_key(path, values)
     elif error["type"] == "missing":
         what = f"missing, allowed: {allowed(fields)}"
     else:
-        what = f"given {show(value)}, allowed: {allowed(fields)}{_remedy(value, path[-1], sections)}"
-    return _Problem((path,), cause, f"{'.'.join(path)}: {what}")
+        what = f"given {show(value)}, allowed: {allowed(fields)}{_remedy(value, key, sections)}"
+    return _Problem((path,), cause, f"{_dotted(path)}: {what}")
 
 
 def _key_path(location: tuple[int | str, ...], values: Any) -> KeyPath:
-    """pydantic's location without what is no key: places in a list, and names of the alternatives of a union."""
-    path: list[str] = []
+    """pydantic's location without what holds no section: single values of a list, alternatives of a union."""
+    path: list[str | int] = []
     for part in location:
-        if isinstance(values, dict) and part in values:
-            path.append(str(part))
+        in_list = isinstance(values, list) and isinstance(part, int) and isinstance(values[part], dict)
+        if in_list or (isinstance(values, dict) and part in values):
+            path.append(part)
             values = values[part]
     return tuple(path)
 
@@ -106,17 +119,20 @@ def _sections_at(path: KeyPath, values: dict[str, Any]) -> list[type[Section]]:
     """The sections that may stand at a path: only the one of the chosen kind where the kind is a known one."""
     sections: list[type[Section]] = [Config]
     for depth, key in enumerate(path):
-        sections = sections_below(key, sections)
+        if isinstance(key, int):
+            continue
+        in_list = any(isinstance(place, int) for place in path[depth + 1 : depth + 2])
+        sections = (items_below if in_list else sections_below)(key, sections)
         kind = _value_at(values, (*path[: depth + 1], "kind"))
         sections = [section for section in sections if kind_of(section) == kind] or sections
     return sections
 
 
 def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
-    *above, key = path
+    above, key = path[:-1], str(path[-1])
     known = list(_sections_at(path[:-1], values)[0].model_fields)
     everywhere = [(place, section) for place, section in all_sections() if key in section.model_fields]
-    if kinds := [kind_of(section) for place, section in everywhere if place == ".".join(above)]:
+    if kinds := [kind_of(section) for place, section in everywhere if place == _dotted(above)]:
         kind = _value_at(values, (*above, "kind"))
         return f"unknown key of kind {show(kind)}; {key} belongs to {_kinds(kinds)}"
     if everywhere and key != "kind":
@@ -171,7 +187,10 @@ def _meant(value: Any) -> Iterator[Any]:
 
 def _value_at(values: Any, path: KeyPath) -> Any:
     for key in path:
-        values = values.get(key) if isinstance(values, dict) else None
+        if isinstance(values, list) and isinstance(key, int):
+            values = values[key]
+        else:
+            values = values.get(key) if isinstance(values, dict) else None
     return values
 
 
@@ -181,6 +200,10 @@ def _take_away(values: dict[str, Any], path: KeyPath) -> None:
     above = _value_at(values, path[:-1])
     if isinstance(above, dict):
         above.pop(path[-1], None)
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(map(str, path))
 
 
 def _overlap(one: KeyPath, other: KeyPath) -> bool:

@@ -35,10 +35,38 @@ class ClashError(ValueError):
 
 
 class FilePair(Section):
-    """Two files whose lines belong together, plain or .gz."""
+    """Two files whose lines belong together, plain, .gz or .zst."""
 
-    source: AnyPath = Field(description="File with one source sentence a line.")
-    target: AnyPath = Field(description="File with the translations, line by line.")
+    source: AnyPath = Field(
+        description="File with one source sentence a line. With wildcards, as in `crawl/*.de.gz`, all files that fit;"
+    )
+    target: AnyPath = Field(
+        description="File with the translations, line by line; with the same wildcards, as in `crawl/*.en.gz`."
+    )
+
+
+class Corpus(Section):
+    """One of several corpora to train on: a split, or two files as above."""
+
+    split: str | None = Field(None, min_length=1, description="A name in `root`,")
+    source: AnyPath | None = Field(None, description="or a file with one source sentence a line")
+    target: AnyPath | None = Field(None, description="and one with the translations; either may have wildcards.")
+    weight: PositiveInt = Field(
+        1,
+        description="How many times an epoch has each pair, so that a small corpus keeps its share beside a large one. "
+        "Vocabularies are learned from each pair once.",
+    )
+
+    @model_validator(mode="after")
+    def _split_or_files(self) -> "Corpus":
+        if [self.source is None, self.target is None] != [self.split is not None] * 2:
+            raise ClashError(
+                "a corpus is either a split or two files; give split, or source and target",
+                "split",
+                "source",
+                "target",
+            )
+        return self
 
 
 class FilterConfig(Section):
@@ -60,7 +88,8 @@ class CorpusConfig(Section):
     kind: Literal["parallel", "labelled"]
     root: AnyPath = Field(
         Path("data"),
-        description="Folder with the files `SPLIT.LANGUAGE` of parallel or `SPLIT.tsv` of labelled text, plain or .gz.",
+        description="Folder with the files `SPLIT.LANGUAGE` of parallel or `SPLIT.tsv` of labelled text, plain, .gz or "
+        ".zst.",
     )
     cache: AnyPath | None = Field(
         None,
@@ -74,7 +103,11 @@ class DataConfig(CorpusConfig):
     kind: Literal["parallel"] = Field("parallel", description="Sentences and their translations.")
     source: str = Field("de", min_length=1, description="Language to translate from: its code, also the file ending.")
     target: str = Field("en", min_length=1, description="Language to translate into: its code, also the file ending.")
-    train: str | FilePair = Field("train", description="Training split: a name in `root`, or two files by name.")
+    train: str | FilePair | Annotated[list[str | Corpus], Field(min_length=1)] = Field(
+        "train",
+        description="Training split: a name in `root`, or two files by name; or a list of corpora, each a name in "
+        "`root` or a section.",
+    )
     valid: str | FilePair = Field("val", description="Validation split: a name in `root`, or two files by name.")
     download: bool = Field(False, description="Download Multi30k into `root` where that folder is missing.")
     filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are left out.")
@@ -373,6 +406,11 @@ class TrainingConfig(Section):
     )
     clip_norm: PositiveFloat | None = Field(
         1.0, description="Longest gradient, by its 2-norm; longer ones are scaled down."
+    )
+    parallel: Literal["ddp", "fsdp"] = Field(
+        "ddp",
+        description="With more processes than one (torchrun): a copy of the model in each, or its weights, gradients "
+        "and optimizer state shared out, which takes less memory and more time.",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",

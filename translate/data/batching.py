@@ -4,7 +4,7 @@ Dimension letters in names: B pairs, S source positions, T target positions, N r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,8 @@ from translate.config.schema import BatchConfig
 from translate.text.vocabulary import BOS, EOS, PAD, SPECIALS
 
 Indices = NDArray[np.int64]
+Places = NDArray[np.int32]  # half the memory
+Lengths = NDArray[np.integer]
 
 
 @dataclass(frozen=True)
@@ -91,40 +93,48 @@ class BatchPlan:
     """
 
     pairs: Indices
-    source_lengths: NDArray[np.int64]
-    target_lengths: NDArray[np.int64]
+    source_lengths: Lengths
+    target_lengths: Lengths
     config: BatchConfig
     seed: int
+    _last: dict[int, tuple[Places, list[tuple[int, int]]]] = field(default_factory=dict, init=False, compare=False)
 
     def epoch(self, epoch: int) -> list[list[Indices]]:
         """The updates of an epoch, each with the batches (indices of pairs) whose gradients it sums.
 
-        Several processes share an update out as `update[rank::processes]`.
+        There are as many in every epoch. Several processes share each batch out.
         """
-        rng = np.random.default_rng((self.seed, epoch))
-        shuffled = rng.permutation(len(self.pairs))
-        order = shuffled[np.lexsort((self.target_lengths[shuffled], self.source_lengths[shuffled]))]
-        # eos is a token too, on both sides.
-        width = 1 + np.maximum(self.source_lengths, self.target_lengths)[order]
-        batches = [order[start:stop] for start, stop in cut(width, self.config.max_tokens, self.config.max_sentences)]
-        batches = [self.pairs[batches[i]] for i in rng.permutation(len(batches))]
+        order, cuts = self._planned(epoch)
+        pairs = self.pairs[order]
+        batches = [pairs[start:stop] for start, stop in cuts]
         together = self.config.accumulate
         return [batches[i : i + together] for i in range(0, len(batches), together)]
 
     def padding_share(self) -> float:
         """The share of an epoch's source and target positions that hold no token."""
-        position = {pair: place for place, pair in enumerate(self.pairs.tolist())}
+        order, cuts = self._planned(0)
+        starts, stops = np.array(sorted(cuts)).T
         real = padded = 0
-        for update in self.epoch(0):
-            for batch in update:
-                places = [position[pair] for pair in batch.tolist()]
-                for lengths in (self.source_lengths[places] + 1, self.target_lengths[places] + 1):
-                    real += int(lengths.sum())
-                    padded += int(lengths.max()) * len(places)
+        for lengths in (self.source_lengths[order] + 1, self.target_lengths[order] + 1):
+            real += int(lengths.sum(dtype=np.int64))
+            padded += int(np.maximum.reduceat(lengths, starts).astype(np.int64) @ (stops - starts))
         return 1 - real / padded
 
+    def _planned(self, epoch: int) -> tuple[Places, list[tuple[int, int]]]:
+        """The places of an epoch's pairs in `pairs`, and from where to where in this order its batches reach."""
+        if epoch not in self._last:  # Of millions of pairs an order takes seconds, and is asked for more than once.
+            self._last.clear()
+            rng = np.random.default_rng((self.seed, epoch))
+            shuffled = rng.permutation(np.arange(len(self.pairs), dtype=np.int32))
+            order = shuffled[np.lexsort((self.target_lengths[shuffled], self.source_lengths[shuffled]))]
+            # eos is a token too, on both sides.
+            width = 1 + np.maximum(self.source_lengths, self.target_lengths)[order]
+            cuts = cut(width, self.config.max_tokens, self.config.max_sentences)
+            self._last[epoch] = order, [cuts[i] for i in rng.permutation(len(cuts))]
+        return self._last[epoch]
 
-def cut(widths: NDArray[np.int64], max_tokens: int, max_rows: int | None) -> list[tuple[int, int]]:
+
+def cut(widths: Lengths, max_tokens: int, max_rows: int | None) -> list[tuple[int, int]]:
     """Cut consecutive rows into batches of at most `max_tokens` (rows times widest) and `max_rows`.
 
     A row wider than `max_tokens` is a batch by itself.

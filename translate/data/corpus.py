@@ -3,17 +3,18 @@
 It knows nothing about tokens.
 """
 
-import gzip
 import hashlib
 import math
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import accumulate
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from translate.data.known import DOWNLOADED_SPLITS, describe_variant
+from translate.data.lines import PACKED, FileText, Text, read_blocks
 from translate.errors import DataError
 
 # Names that different copies of Multi30k give to the same split; any of them finds the others.
@@ -28,122 +29,134 @@ FOLDERS = (".", "data/task1/raw", "multi30k", "datasets/Multi30k")
 
 
 @dataclass(frozen=True)
-class ParallelText:
-    """Sentences and their translations, or texts and their labels, line by line, exactly as written."""
+class Part:
+    """One of several corpora: its pairs, and how many times an epoch has each of them."""
 
     name: str
-    source: list[str]
-    target: list[str]
+    pairs: int
+    weight: int
+
+
+@dataclass(frozen=True)
+class TextPair:
+    """Sentences and their translations, or texts and their labels, line by line, exactly as written.
+
+    Args:
+        parts: the corpora of which a text is made, in their order; none where it is a single one.
+    """
+
+    name: str
+    source: Text
+    target: Text
     source_sha256: str
     target_sha256: str
     variant: str
     unit: str = "pairs"  # what messages count
+    parts: tuple[Part, ...] = ()
+
+    def held(self) -> "ParallelText":
+        """The same in memory."""
+        return ParallelText(**{**vars(self), "source": list(self.source), "target": list(self.target)})
+
+    def place(self, line: int) -> str:
+        """A line, counted from 0, as a message names it: from 1, and within its corpus."""
+        for part in self.parts:
+            if line < part.pairs:
+                return f"{part.name} line {line + 1}"
+            line -= part.pairs
+        return f"line {line + 1}"
 
 
-# --- one file --------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class ParallelText(TextPair):
+    """The same, held in memory."""
 
-
-def read_lines(path: Path) -> list[str]:
-    """Read a UTF-8 text, plain or .gz, as lines without their ends.
-
-    Only a line feed ends a line, and one carriage return before it belongs to the end: other separators, such as
-    U+2028, are part of the sentence.
-
-    Raises:
-        DataError: the file is missing, unreadable, a folder, damaged or not UTF-8.
-    """
-    content = _read_bytes(path)
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        place = error.start - content.rfind(b"\n", 0, error.start)
-        raise DataError(
-            f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). "
-            "Save the file as UTF-8."
-        ) from None
-    lines = text.removeprefix("\ufeff").split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist. Check the path.") from None
-    except IsADirectoryError:
-        raise DataError(f"{path} is a folder. Name a file.") from None
-    except gzip.BadGzipFile as error:
-        raise DataError(
-            f"{path} is not a sound gzip file ({error}). Get it again, or rename it if it is plain."
-        ) from None
-    except (EOFError, zlib.error) as error:
-        raise DataError(f"{path} is a damaged or cut-off gzip file ({error}). Get it again.") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def text_sha256(lines: Sequence[str]) -> str:
-    """Digest of a text, the same in every container: each line followed by one line feed, in UTF-8."""
-    return hashlib.sha256(("\n".join(lines) + "\n").encode("utf-8")).hexdigest()
+    source: list[str]
+    target: list[str]
 
 
 # --- two files -------------------------------------------------------------------------------------------------------
 
 
 def read_pair(source: Path, target: Path, name: str) -> ParallelText:
-    """Read two files whose lines belong together.
+    """Read two files whose lines belong together into memory; see open_pair."""
+    return open_pair(source, target, name).held()
 
-    Blank lines that end both files are dropped: some archives of Multi30k have one.
+
+def open_pair(source: Path, target: Path, name: str) -> TextPair:
+    """Two files whose lines belong together, gone through once to check and to hash them.
+
+    Blank lines that end both files are left out: some archives of Multi30k have one.
 
     Raises:
         DataError: a file cannot be read, the text is empty, or the line counts differ.
     """
-    source_lines, target_lines = read_lines(source), read_lines(target)
-    while source_lines and target_lines and not source_lines[-1].strip() and not target_lines[-1].strip():
-        source_lines.pop()
-        target_lines.pop()
-    for path, lines in ((source, source_lines), (target, target_lines)):
-        if not any(map(str.strip, lines)):
-            raise DataError(f"{path} has no text. It needs one sentence a line.")
-    if len(source_lines) != len(target_lines):
-        line = _parting_line(source_lines, target_lines)
+    sides = _File(source), _File(target)
+    left_out = min(len(side.blank_end) for side in sides)
+    for side in sides:
+        if side.lines == len(side.blank_end):
+            raise DataError(f"{side.path} has no text. It needs one sentence a line.")
+    counts = [side.lines - left_out for side in sides]
+    lines = FileText(source, counts[0]), FileText(target, counts[1])
+    if counts[0] != counts[1]:
+        line = _parting_line(*lines)
         raise DataError(
-            f"{source} has {len(source_lines)} lines, {target} has {len(target_lines)}; line by line they must belong "
+            f"{source} has {counts[0]} lines, {target} has {counts[1]}; line by line they must belong "
             f"together. They seem to part near line {line}:\n"
-            f"  source: {_excerpt(source_lines, line)}\n"
-            f"  target: {_excerpt(target_lines, line)}"
+            f"  source: {_excerpt(lines[0], line)}\n"
+            f"  target: {_excerpt(lines[1], line)}"
         )
-    source_sha256, target_sha256 = text_sha256(source_lines), text_sha256(target_lines)
-    variant = describe_variant(name, len(source_lines), source_sha256, target_sha256)
-    return ParallelText(name, source_lines, target_lines, source_sha256, target_sha256, variant)
+    hashes = sides[0].sha256(left_out), sides[1].sha256(left_out)
+    return TextPair(name, *lines, *hashes, describe_variant(name, counts[0], *hashes))
 
 
-def _parting_line(source: Sequence[str], target: Sequence[str]) -> int:
+class _File:
+    """What one pass over a file finds out: its lines, those of them that are blank and end it, and its digest."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines = 0
+        self.blank_end: list[str] = []
+        self._digest = hashlib.sha256()
+        for block in read_blocks(path):
+            self.lines += len(block)
+            end = len(block)
+            while end and not block[end - 1].strip():
+                end -= 1
+            if end:
+                self._add([*self.blank_end, *block[:end]])
+                self.blank_end = []
+            self.blank_end += block[end:]
+
+    def _add(self, lines: Sequence[str]) -> None:
+        self._digest.update("".join(f"{line}\n" for line in lines).encode("utf-8"))
+
+    def sha256(self, left_out: int) -> str:
+        """The digest of the lines, as text_sha256 has it, but for the last `left_out` ones. To be asked for once."""
+        self._add(self.blank_end[: len(self.blank_end) - left_out])
+        return self._digest.hexdigest()
+
+
+def _parting_line(source: Text, target: Text) -> int:
     """Guess the line, from 1, where texts of unequal line counts stop to run side by side.
 
     Lengths of translations go together. Before the parting, line i belongs to line i; after it, to the line that lies
     as far ahead as the counts differ. The guess is the cut with the least total misfit of lengths.
     """
-    long, short = sorted(([len(line) for line in side] for side in (source, target)), key=len, reverse=True)
-    usual = math.log((sum(long) + 1) / (sum(short) + 1))
-
-    def misfit(a: int, b: int) -> float:
-        return abs(math.log((a + 1) / (b + 1)) - usual)
-
-    before = accumulate(map(misfit, long, short), initial=0.0)
-    after = accumulate(map(misfit, reversed(long), reversed(short)), initial=0.0)
-    costs = [b + a for b, a in zip(before, reversed(list(after)), strict=True)]
-    return costs.index(min(costs)) + 1
+    lengths = (np.fromiter(map(len, side), np.int64, len(side)) + 1 for side in (source, target))
+    long, short = sorted(lengths, key=len, reverse=True)
+    usual = math.log((long.sum() - len(long) + 1) / (short.sum() - len(short) + 1))
+    before = np.abs(np.log(long[: len(short)] / short) - usual)
+    after = np.abs(np.log(long[len(long) - len(short) :] / short) - usual)
+    zero = np.zeros(1)
+    costs = np.cumsum(np.concatenate((zero, before))) + np.cumsum(np.concatenate((zero, after[::-1])))[::-1]
+    return int(costs.argmin()) + 1
 
 
-def _excerpt(lines: Sequence[str], line: int) -> str:
-    if line > len(lines):
+def _excerpt(lines: Text, line: int) -> str:
+    text = next(islice(lines, line - 1, line), None)
+    if text is None:
         return "(no more lines)"
-    text = lines[line - 1]
     return repr(text if len(text) <= 80 else text[:79] + "…")
 
 
@@ -153,6 +166,11 @@ def _excerpt(lines: Sequence[str], line: int) -> str:
 def read_split(root: Path, split: str, source: str, target: str) -> ParallelText:
     """Read a split of the folder `root`; see find_split and read_pair for what can go wrong."""
     return read_pair(*find_split(root, split, source, target), name=split)
+
+
+def open_split(root: Path, split: str, source: str, target: str) -> TextPair:
+    """The same without holding it in memory."""
+    return open_pair(*find_split(root, split, source, target), name=split)
 
 
 def list_splits(root: Path, source: str, target: str) -> list[str]:
@@ -172,8 +190,8 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
             for there, missing in ((source, target), (target, source)):
                 if missing not in sides:
                     raise DataError(
-                        f"{root}: {sides[there].name} is there, but neither {name}.{missing} nor {name}.{missing}.gz. "
-                        f"Put one of them into {sides[there].parent}."
+                        f"{root}: {sides[there].name} is there, but {name}.{missing}, plain, .gz or .zst, is not. "
+                        f"Put it into {sides[there].parent}."
                     )
             return sides[source], sides[target]
     raise DataError(_not_found(root, split, source, target, sorted(found)))
@@ -186,17 +204,22 @@ def names_of_split(split: str) -> list[str]:
 
 
 def _scan(root: Path, source: str, target: str) -> dict[str, dict[str, Path]]:
-    """Map split to language to file; the first folder with any side of a split counts, and plain text before .gz."""
+    """Map split to language to file; the first folder with any side of a split counts, and plain text before packed."""
     found: dict[str, dict[str, Path]] = {}
     for folder in FOLDERS:
         here: dict[str, dict[str, Path]] = {}
         for path in files_in(root / folder):
-            split, _, language = path.name.removesuffix(".gz").rpartition(".")
+            split, _, language = unpacked_name(path).rpartition(".")
             # A leading dot marks what is not text, such as the "._test.de" that macOS packs into archives.
             if language in (source, target) and split and not split.startswith("."):
                 here.setdefault(split, {}).setdefault(language, path)
         found = here | found
     return found
+
+
+def unpacked_name(path: Path) -> str:
+    """The name of a file without `.gz` or `.zst`."""
+    return path.name.removesuffix(path.suffix if path.suffix in PACKED else "")
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -225,6 +248,6 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         remedy += ", or data.download=true to download Multi30k"
     also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
     return (
-        f"No split {split!r} in {root}: looked for {split}.{source} and {split}.{target}, plain or .gz{also}. "
+        f"No split {split!r} in {root}: looked for {split}.{source} and {split}.{target}, plain, .gz or .zst{also}. "
         f"{state} {remedy}."
     )

@@ -1,8 +1,9 @@
 """Encoded pairs: made once, kept in a folder, and read from there without any tokenizer's library and without copying.
 
 An entry of the folder is a JSON file, named after the hash of all that it was made from. It carries its own digest and
-says which packages made it; the arrays that it lists are files named after theirs. Each file appears whole or not at
-all, so that two processes may fill one folder, and damage of any kind is noticed and mended.
+says which packages made it, and holds the digests of the arrays beside it, which are written while the text goes by.
+Each file appears whole or not at all, so that two processes may fill one folder, and damage of any kind is noticed and
+mended.
 """
 
 import hashlib
@@ -10,9 +11,9 @@ import importlib.metadata
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -20,15 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from translate.config.schema import FilterConfig, LabelledFilterConfig, TextConfig
-from translate.data.corpus import ParallelText
+from translate.data.arrays import ArrayWriter, map_array
+from translate.data.corpus import TextPair
+from translate.data.encoding import encoded_chunks, id_type
+from translate.data.lines import Text
 from translate.errors import DataError
 from translate.files import written_whole
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 
-FORMAT = 1  # Goes into every name: entries of another format are never looked at.
-CHUNK = 10_000  # Lines encoded at a time, which bounds the memory that Python's own lists take.
+FORMAT = 2  # Goes into every name: entries of another format are never looked at.
+SIDES = ("source", "target")
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -61,9 +65,9 @@ class EncodedText:
         return (self[line] for line in range(len(self)))
 
     @cached_property
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> NDArray[np.int32]:
         """Tokens of each line."""
-        return np.diff(self.offsets)
+        return np.diff(self.offsets).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,18 +90,7 @@ class Dataset:
         return self
 
 
-def encode_text(codec: Codec, lines: Sequence[str]) -> EncodedText:
-    """Encode all lines, into the smallest type that holds the vocabulary."""
-    dtype = np.uint16 if len(codec.vocabulary) <= 2**16 else np.int32
-    ids, lengths = [np.empty(0, dtype)], [np.zeros(1, np.int64)]
-    for start in range(0, len(lines), CHUNK):
-        encoded = codec.encode(lines[start : start + CHUNK])
-        ids.append(np.fromiter(chain.from_iterable(encoded), dtype))
-        lengths.append(np.fromiter(map(len, encoded), np.int64))
-    return EncodedText(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
-
-
-def select_pairs(dataset: Dataset, config: FilterConfig, text: ParallelText) -> tuple[NDArray[np.int64], list[str]]:
+def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tuple[NDArray[np.int64], list[str]]:
     """The indices of the pairs to train on, and one line of report for each reason to drop others.
 
     Raises:
@@ -107,23 +100,23 @@ def select_pairs(dataset: Dataset, config: FilterConfig, text: ParallelText) -> 
     shorter = np.minimum(dataset.source.lengths, dataset.target.lengths)
     reasons = [("an empty side", shorter == 0)]
     if config.untranslated:
-        wordless = [not (_has_word(s) and _has_word(t)) for s, t in zip(text.source, text.target, strict=True)]
-        reasons.append(("no letter or digit on one side", np.array(wordless)))
+        wordless = (not (_has_word(s) and _has_word(t)) for s, t in zip(text.source, text.target, strict=True))
+        reasons.append(("no letter or digit on one side", np.fromiter(wordless, bool, len(dataset))))
     reasons.append((f"more than {config.max_tokens} tokens on one side", longer > config.max_tokens))
     if config.max_ratio is not None:
         reasons.append((f"one side over {config.max_ratio:g} times the other", longer > config.max_ratio * shorter))
-    return _drop("pair", len(dataset), reasons, text.name)
+    return _drop("pair", len(dataset), reasons, text.name, text.place)
 
 
 def select_texts(dataset: Dataset, config: LabelledFilterConfig) -> tuple[NDArray[np.int64], list[str]]:
     """The same for labelled text."""
     lengths = dataset.source.lengths
     reasons = [("empty", lengths == 0), (f"more than {config.max_tokens} tokens", lengths > config.max_tokens)]
-    return _drop("text", len(dataset), reasons, dataset.name)
+    return _drop("text", len(dataset), reasons, dataset.name, lambda line: f"line {line + 1}")
 
 
 def _drop(
-    what: str, count: int, reasons: Sequence[tuple[str, NDArray[np.bool_]]], name: str
+    what: str, count: int, reasons: Sequence[tuple[str, NDArray[np.bool_]]], name: str, place: Callable[[int], str]
 ) -> tuple[NDArray[np.int64], list[str]]:
     kept = np.ones(count, dtype=bool)
     report = []
@@ -132,14 +125,23 @@ def _drop(
         kept[dropped] = False
         if dropped.size:
             items = f"1 {what}" if dropped.size == 1 else f"{dropped.size} {what}s"
-            report.append(f"dropped {items}: {reason} (first: line {dropped[0] + 1})")
+            report.append(f"dropped {items}: {reason} (first: {place(dropped[0])})")
     if not kept.any():
         raise DataError(f"{name}: no {what} is left to train on ({'; '.join(report)}); see data.filter")
     return np.flatnonzero(kept), report
 
 
 def _has_word(line: str) -> bool:
-    return any(map(str.isalnum, line))
+    return line[:1].isalnum() or any(map(str.isalnum, line))  # The first character answers for most lines.
+
+
+def repeat_pairs(pairs: NDArray[np.int64], text: TextPair) -> NDArray[np.int64]:
+    """The indices of the pairs to train on, each as often as the weight of its corpus says."""
+    if not text.parts:
+        return pairs
+    ends = np.cumsum([part.pairs for part in text.parts])
+    weights = np.array([part.weight for part in text.parts])
+    return np.repeat(pairs, weights[np.searchsorted(ends, pairs, side="right")])
 
 
 # --- the folder ------------------------------------------------------------------------------------------------------
@@ -154,7 +156,7 @@ class CorpusCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: ParallelText) -> tuple[Codec, Codec]:
+    def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: TextPair) -> tuple[Codec, Codec]:
         """The codecs of both languages, with vocabularies and spacing learned from `train`; None stands for labels.
 
         Raises:
@@ -168,12 +170,13 @@ class CorpusCache:
             self._write(name, [codec.to_dict() for codec in codecs], codecs)
         return codecs
 
-    def find(self, codecs: tuple[Codec, Codec], text: ParallelText) -> Dataset | None:
+    def find(self, codecs: tuple[Codec, Codec], text: TextPair) -> Dataset | None:
         """The encoded pairs of a text, memory-mapped, if they are here."""
-        sides = self._read(_text_name(codecs, text), self._parse_sides)
+        name = _text_name(codecs, text)
+        sides = self._read(name, partial(self._map_sides, name))
         return None if sides is None else _dataset(codecs, text, sides)
 
-    def dataset(self, codecs: tuple[Codec, Codec], text: ParallelText) -> Dataset:
+    def dataset(self, codecs: tuple[Codec, Codec], text: TextPair) -> Dataset:
         """The encoded pairs of a text, memory-mapped; encoded now where they are not here yet.
 
         Raises:
@@ -182,10 +185,29 @@ class CorpusCache:
         found = self.find(codecs, text)
         if found is not None:
             return found
-        sides = [encode_text(*side) for side in zip(codecs, (text.source, text.target), strict=True)]
-        content = [[self._write_array(array) for array in (side.ids, side.offsets)] for side in sides]
-        self._write(_text_name(codecs, text), content, codecs)
-        return _dataset(codecs, text, self._parse_sides(content))  # From now on mapped, as in every later run.
+        name = _text_name(codecs, text)
+        content = [
+            self._encode(f"{name}-{side}", codec, lines, text.name)
+            for side, codec, lines in zip(SIDES, codecs, (text.source, text.target), strict=True)
+        ]
+        self._write(name, content, codecs)
+        return _dataset(codecs, text, self._map_sides(name, content))
+
+    def _encode(self, name: str, codec: Codec, lines: Text, text: str) -> list[str]:
+        """Write the arrays of one side while its lines go by, and return their digests."""
+        with (
+            self._written(f"{name}-ids.npy") as ids_file,
+            self._written(f"{name}-offsets.npy") as offsets_file,
+            closing(encoded_chunks(codec, lines)) as chunks,
+        ):
+            ids, offsets = ArrayWriter(ids_file, id_type(codec)), ArrayWriter(offsets_file, np.int64)
+            offsets.append(np.zeros(1))
+            for chunk, lengths in chunks:
+                offsets.append(ids.length + np.cumsum(lengths, dtype=np.int64))
+                ids.append(chunk)
+            if offsets.length != len(lines) + 1:
+                raise DataError(f"{text} changed while it was read. Start again.")
+            return [ids.finish(), offsets.finish()]
 
     def _read(self, name: str, parse: Callable[[Any], T]) -> T | None:
         """The content of an entry; None where it has to be made."""
@@ -211,26 +233,24 @@ class CorpusCache:
         versions = {package: _version(package) for codec in codecs for package in codec.tokenizer.packages}
         packages = {package: version for package, version in versions.items() if version is not None}
         entry = json.dumps({"digest": _digest(content), "packages": packages, "content": content})
-        self._write_file(f"{name}.json", lambda file: file.write(entry.encode()))
+        with self._written(f"{name}.json") as file:
+            file.write(entry.encode())
 
-    def _parse_sides(self, content: Any) -> list[EncodedText]:
-        return [EncodedText(self._read_array(ids), self._read_array(offsets)) for ids, offsets in content]
+    def _map_sides(self, name: str, content: Any) -> list[EncodedText]:
+        arrays = [
+            [
+                map_array(self._folder / f"{name}-{side}-{array}.npy", digest)
+                for array, digest in zip(("ids", "offsets"), digests, strict=True)
+            ]
+            for side, digests in zip(SIDES, content, strict=True)
+        ]
+        return [EncodedText(*side) for side in arrays]
 
-    def _read_array(self, digest: str) -> NDArray[Any]:
-        array: NDArray[Any] = np.load(self._folder / f"{digest}.npy", mmap_mode="r")
-        if _array_digest(array) != digest:
-            raise ValueError(f"the digest of {digest}.npy differs")
-        return array
-
-    def _write_array(self, array: NDArray[Any]) -> str:
-        digest = _array_digest(array)
-        self._write_file(f"{digest}.npy", lambda file: np.save(file, array))
-        return digest
-
-    def _write_file(self, name: str, write: Callable[[BinaryIO], Any]) -> None:
+    @contextmanager
+    def _written(self, name: str) -> Iterator[BinaryIO]:
         try:
             with written_whole(self._folder / name) as file:
-                write(file)
+                yield file
         except OSError as error:
             raise DataError(
                 f"cannot write encoded text to {self._folder} ({error.strerror}); "
@@ -238,12 +258,12 @@ class CorpusCache:
             ) from error
 
 
-def _text_name(codecs: tuple[Codec, Codec], text: ParallelText) -> str:
+def _text_name(codecs: tuple[Codec, Codec], text: TextPair) -> str:
     hashes = [text.source_sha256, text.target_sha256]
     return f"text-{_digest([FORMAT, [codec.fingerprint for codec in codecs], hashes])}"
 
 
-def _dataset(codecs: tuple[Codec, Codec], text: ParallelText, sides: list[EncodedText]) -> Dataset:
+def _dataset(codecs: tuple[Codec, Codec], text: TextPair, sides: list[EncodedText]) -> Dataset:
     source, target = sides
     labelled = isinstance(codecs[1].tokenizer, LabelTokenizer)
     return Dataset(text.name, source, target, text.variant, text.source_sha256, text.target_sha256, labelled)
@@ -256,12 +276,6 @@ def _parse_codecs(content: Any) -> tuple[Codec, Codec]:
 
 def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _array_digest(array: NDArray[Any]) -> str:
-    digest = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
-    digest.update(array.data)
-    return digest.hexdigest()
 
 
 def _version(package: str) -> str | None:

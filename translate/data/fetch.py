@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from translate.data.corpus import read_lines, text_sha256
 from translate.data.known import DOWNLOADED_SPLITS, KNOWN_TEXTS
+from translate.data.lines import read_lines, text_sha256
 from translate.errors import DataError
 
 # Three ways to the files of the authors' repository. A branch, not a commit: it is the content that is verified.

@@ -5,10 +5,11 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from translate.data.corpus import ParallelText, files_in, names_of_split, read_lines, read_pair, text_sha256
+from translate.data.corpus import ParallelText, files_in, names_of_split, read_pair
+from translate.data.lines import read_lines, text_sha256
 from translate.errors import DataError
 
-ENDINGS = (".tsv", ".tsv.gz")
+ENDINGS = (".tsv", ".tsv.gz", ".tsv.zst")
 
 
 def read_labelled(path: Path, known: Collection[str] | None = None) -> ParallelText:
@@ -56,7 +57,7 @@ def list_labelled_splits(root: Path) -> list[str]:
 
 
 def find_labelled_split(root: Path, split: str) -> Path:
-    """The file of a split, plain before .gz. The exact name wins over every other name of the split.
+    """The file of a split, plain before packed. The exact name wins over every other name of the split.
 
     Raises:
         DataError: there is none.
@@ -74,7 +75,7 @@ def find_labelled_split(root: Path, split: str) -> Path:
         near = get_close_matches(split, there, n=1)
         state = f"Splits there: {', '.join(there) or 'none'}." + (f" Did you mean {near[0]}?" if near else "")
     raise DataError(
-        f"No labelled split {split!r} in {root}: looked for {split}.tsv, plain or .gz{also}. {state} "
+        f"No labelled split {split!r} in {root}: looked for {split}.tsv, plain, .gz or .zst{also}. {state} "
         "Set data.root (--data-root) to the folder that has it."
     )
 

@@ -4,7 +4,7 @@ The vocabulary comes from the whole text: which pairs are left out of training i
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 
@@ -17,13 +17,16 @@ from translate.text.spacing import SpacingCounts
 from translate.text.vocabulary import Vocabulary, build_vocabulary
 from translate.text.words import WordTokenizer
 
+# There are ever more pairs of neighbours the more text there is, but what they say about spaces soon stays the same.
+SPACING_LINES = 200_000
+
 
 def build_codecs(
-    config: TextConfig, languages: tuple[str, str | None], source: Sequence[str], target: Sequence[str]
+    config: TextConfig, languages: tuple[str, str | None], source: Iterable[str], target: Iterable[str]
 ) -> tuple[Codec, Codec]:
     """The codecs of the source and the target language, from parallel lines of training text.
 
-    A target without a language holds labels.
+    The lines are gone through more than once, and not held. A target without a language holds labels.
 
     Raises:
         ConfigError: a library or a spaCy model is missing, spaCy does not know the language, or the settings keep no
@@ -44,7 +47,7 @@ def build_codecs(
 
 
 def _word_codecs(
-    words: WordTokenizerConfig, joint: bool, languages: tuple[str, str], source: Sequence[str], target: Sequence[str]
+    words: WordTokenizerConfig, joint: bool, languages: tuple[str, str], source: Iterable[str], target: Iterable[str]
 ) -> tuple[Codec, Codec]:
     source_tokenizer, source_counts = _learn(WordTokenizer(languages[0], words.source_model, words.lowercase), source)
     target_tokenizer, target_counts = _learn(WordTokenizer(languages[1], words.target_model, words.lowercase), target)
@@ -55,7 +58,7 @@ def _word_codecs(
     return Codec(source_tokenizer, source_vocabulary), Codec(target_tokenizer, target_vocabulary)
 
 
-def _source_codec(config: TextConfig, language: str, lines: Sequence[str]) -> Codec:
+def _source_codec(config: TextConfig, language: str, lines: Iterable[str]) -> Codec:
     if isinstance(config.tokenizer, WordTokenizerConfig):
         words = config.tokenizer
         tokenizer, counts = _learn(WordTokenizer(language, words.source_model, words.lowercase), lines)
@@ -64,18 +67,19 @@ def _source_codec(config: TextConfig, language: str, lines: Sequence[str]) -> Co
     return Codec(pieces, Vocabulary(pieces.pieces))
 
 
-def _label_codec(lines: Sequence[str]) -> Codec:
+def _label_codec(lines: Iterable[str]) -> Codec:
     tokenizer = LabelTokenizer()
     labels = set(chain.from_iterable(tokenizer.tokenize(lines)))
     return Codec(tokenizer, Vocabulary(tuple(sorted(labels))))
 
 
-def _learn(tokenizer: WordTokenizer, lines: Sequence[str]) -> tuple[WordTokenizer, Counter[str]]:
+def _learn(tokenizer: WordTokenizer, lines: Iterable[str]) -> tuple[WordTokenizer, Counter[str]]:
     """The tokenizer with the spacing of these lines, and how often each word stands in them."""
     spacing = SpacingCounts()
     counts: Counter[str] = Counter()
-    for tokens, space_after in tokenizer.cut(lines):
-        spacing.add(tokens, space_after)
+    for number, (tokens, space_after) in enumerate(tokenizer.cut(lines)):
+        if number < SPACING_LINES:
+            spacing.add(tokens, space_after)
         counts.update(tokens)
     return replace(tokenizer, spacing=spacing.learn()), counts
 

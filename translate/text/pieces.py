@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from translate.errors import ConfigError, DataError
@@ -130,16 +131,18 @@ class PieceTokenizer:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "PieceTokenizer":
-        truecaser = None if data["truecaser"] is None else Truecaser(frozenset(data["truecaser"]))
+        lowered = data.get("truecaser")  # None also in files from before there was any
+        truecaser = None if lowered is None else Truecaser(frozenset(lowered))
         return cls(data["language"], data["kind"], data["lowercase"], data["state"], truecaser)
 
 
 def learn_pieces(
-    text: Mapping[str, Sequence[str]], *, kind: str, lowercase: bool = False, truecase: bool = False, **settings: Any
+    text: Mapping[str, Iterable[str]], *, kind: str, lowercase: bool = False, truecase: bool = False, **settings: Any
 ) -> list[PieceTokenizer]:
     """A tokenizer for each language of a text, with the same pieces, learned from the lines of all of them.
 
-    `settings` are what the function for its kind in LEARNERS takes.
+    The lines are gone through more than once, and not held. `settings` are what the function for its kind in LEARNERS
+    takes.
 
     Raises:
         ConfigError: the settings leave no room for the characters of the text, or the library is missing.
@@ -149,17 +152,29 @@ def learn_pieces(
         PieceTokenizer(language, kind, lowercase, state="", truecaser=learn_truecaser(lines) if truecase else None)
         for language, lines in text.items()
     ]
-    prepared = [some for tokenizer in untaught for some in map(tokenizer.prepare, text[tokenizer.language]) if some]
-    if not prepared:
+    prepared = _Prepared(untaught, text)
+    if not any(prepared):
         raise DataError("every line of the training text is blank: there is nothing to learn pieces from")
     state = LEARNERS[kind](prepared, **settings).to_str()
     return [replace(tokenizer, state=state) for tokenizer in untaught]
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """The lines of a text as the library gets them, without blank ones, made anew whenever they are gone through."""
+
+    tokenizers: Sequence[PieceTokenizer]
+    text: Mapping[str, Iterable[str]]
+
+    def __iter__(self) -> Iterator[str]:
+        for tokenizer in self.tokenizers:
+            yield from filter(None, map(tokenizer.prepare, self.text[tokenizer.language]))
+
+
 # --- one function for each kind: training text in, the library's tokenizer out ----------------------------------------
 
 
-def _learn_characters(texts: Sequence[str], *, min_freq: int) -> Any:
+def _learn_characters(texts: Iterable[str], *, min_freq: int) -> Any:
     """Characters seen at least `min_freq` times, most frequent first, ties by code point."""
     counts = Counter(character for text in texts for character in text)
     kept = sorted(
@@ -174,12 +189,12 @@ def _learn_characters(texts: Sequence[str], *, min_freq: int) -> Any:
     return _library().Tokenizer(_bpe(kept, merges=[]))
 
 
-def _learn_bytes(_: Sequence[str]) -> Any:
+def _learn_bytes(_: Iterable[str]) -> Any:
     """The 256 bytes of UTF-8, whatever the text."""
     return _library().Tokenizer(_bpe(BYTES, merges=[], byte_fallback=True))
 
 
-def _learn_bpe(texts: Sequence[str], *, vocab_size: int, min_freq: int, byte_fallback: bool) -> Any:
+def _learn_bpe(texts: Iterable[str], *, vocab_size: int, min_freq: int, byte_fallback: bool) -> Any:
     """Characters, and what the most frequent pairs of neighbours merge into, up to `vocab_size` pieces."""
     library = _library()
     _check_room(vocab_size, len(_characters(texts)))
@@ -193,7 +208,7 @@ def _learn_bpe(texts: Sequence[str], *, vocab_size: int, min_freq: int, byte_fal
     return _with_parts(_bpe([*before, *pieces], merges, byte_fallback=byte_fallback))
 
 
-def _learn_wordpiece(texts: Sequence[str], *, vocab_size: int, min_freq: int) -> Any:
+def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) -> Any:
     """As many pieces, merged in the same way, but told apart by whether they begin a word or continue one."""
     library = _library()
     characters = _characters(texts)
@@ -212,15 +227,16 @@ def _learn_wordpiece(texts: Sequence[str], *, vocab_size: int, min_freq: int) ->
     return _with_parts(library.models.WordPiece(pieces, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUES))
 
 
-def _learn_unigram(texts: Sequence[str], *, vocab_size: int) -> Any:
+def _learn_unigram(texts: Iterable[str], *, vocab_size: int) -> Any:
     """Pieces with probabilities, pruned to those that the text misses most; a line is cut in the likeliest way."""
     library = _library()
     characters = _characters(texts)
     _check_room(vocab_size, len(characters))
     splitter = _splitter()
-    parts = [part for text in texts for part, _ in splitter.pre_tokenize_str(text)]
+    counts = Counter(part for text in texts for part, _ in splitter.pre_tokenize_str(text))
     # The trainer finds a piece only where it goes on in two different ways, and so would miss most whole words.
-    parts += sorted(part + LINE_END for part, count in Counter(parts).items() if count > 1)
+    ends = sorted(part + LINE_END for part, count in counts.items() if count > 1)
+    parts = chain(counts.elements(), ends)
     trainer = library.trainers.UnigramTrainer(
         vocab_size=vocab_size + 2, show_progress=False, unk_token=UNKNOWN, special_tokens=[UNKNOWN]
     )
@@ -280,15 +296,18 @@ def _splitter() -> Any:
     return library.pre_tokenizers.Split(library.Regex(PARTS), behavior="isolated")
 
 
-def _trained(tokenizer: Any, trainer: Any, texts: Sequence[str]) -> dict[str, Any]:
+def _trained(tokenizer: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:
     """What the trainer made of the model, which is all that is kept: its special tokens are not."""
     tokenizer.train_from_iterator(texts, trainer)
     learned: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
     return learned
 
 
-def _characters(texts: Sequence[str]) -> list[str]:
-    return sorted(set().union(*texts))
+def _characters(texts: Iterable[str]) -> list[str]:
+    characters: set[str] = set()
+    for text in texts:
+        characters.update(text)
+    return sorted(characters)
 
 
 def _check_room(vocab_size: int, characters: int) -> None:

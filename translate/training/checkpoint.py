@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn, optim
+from torch import Tensor, optim
 
 from translate.errors import CheckpointError
 from translate.storage import read_tensors, write_tensors
+from translate.training.distributed import Processes, seed_of
+from translate.training.parallel import Single
 
 FORMAT = "translate training state 1"
 PATTERN = "step-*.safetensors"
@@ -57,29 +59,48 @@ class StateStore:
         return sorted(self.folder.glob(PATTERN), reverse=True)
 
 
-def pack(model: nn.Module, optimizers: Sequence[optim.Optimizer]) -> dict[str, Tensor]:
-    """Weights, optimizer state and random state, as named tensors."""
-    tensors: dict[str, Tensor] = {f"model.{name}": parameter for name, parameter in model.named_parameters()}
+def pack(parallel: Single, optimizers: Sequence[optim.Optimizer], processes: Processes) -> dict[str, Tensor]:
+    """Weights and optimizer state, whole, and the random state of every process, as named tensors."""
+    tensors = {f"model.{name}": tensor for name, tensor in parallel.weights().items()}
     for number, optimizer in enumerate(optimizers):
         for index, state in optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{number}.{index}.{key}": value for key, value in state.items()}
-    tensors["random.cpu"] = torch.get_rng_state()
+            tensors |= {f"optimizer.{number}.{index}.{key}": parallel.whole(value) for key, value in state.items()}
+    for rank, state in enumerate(processes.gather_tensors(torch.get_rng_state())):
+        tensors[_random("cpu", rank)] = state
     if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
+        for rank, state in enumerate(processes.gather_tensors(torch.cuda.get_rng_state())):
+            tensors[_random("cuda", rank)] = state
     return tensors
 
 
-def unpack(tensors: dict[str, Tensor], model: nn.Module, optimizers: Sequence[optim.Optimizer]) -> None:
-    """Put back what `pack` gathered; the model and the optimizers are those of the same settings."""
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(tensors[f"model.{name}"])
+def unpack(
+    tensors: dict[str, Tensor],
+    parallel: Single,
+    optimizers: Sequence[optim.Optimizer],
+    processes: Processes,
+    seed: tuple[int, int],
+) -> None:
+    """Put back what `pack` gathered; the model and the optimizers are those of the same settings.
+
+    The random states of another number of processes help nobody: then new ones are made from `seed`.
+    """
+    parallel.load({name: tensors[f"model.{name}"] for name, _ in parallel.model.named_parameters()})
     for number, optimizer in enumerate(optimizers):
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         state: dict[int, dict[str, Tensor]] = {}
         for name in (name for name in tensors if name.startswith(f"optimizer.{number}.")):
             index, key = name.split(".")[2:]
-            state.setdefault(int(index), {})[key] = tensors[name]
+            value, parameter = tensors[name], parameters[int(index)]
+            # The count of steps is a number, not a tensor like the parameter.
+            state.setdefault(int(index), {})[key] = parallel.part_of(value, parameter) if value.ndim else value
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    torch.set_rng_state(tensors["random.cpu"])
-    if torch.cuda.is_available() and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"])
+    if sum(name.startswith(_random("cpu", 0)) for name in tensors) != processes.count:
+        torch.manual_seed(seed_of(*seed, processes.rank))
+        return
+    torch.set_rng_state(tensors[_random("cpu", processes.rank)])
+    if torch.cuda.is_available() and _random("cuda", processes.rank) in tensors:
+        torch.cuda.set_rng_state(tensors[_random("cuda", processes.rank)])
+
+
+def _random(device: str, rank: int) -> str:
+    return f"random.{device}.{rank}" if rank else f"random.{device}"

@@ -9,6 +9,7 @@ class Interrupted(Exception):
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name}")
+        self.signal_number = signal_number
         self.exit_code = 128 + signal_number
 
 

@@ -45,6 +45,23 @@ class MetricsLog:
         self._file.close()
 
 
+class NoMetrics(MetricsLog):
+    """What another process than the first has for a log."""
+
+    def __init__(self) -> None:
+        pass
+
+    def write(self, kind: str, values: dict[str, Any], timing: dict[str, float]) -> None:
+        pass
+
+    @property
+    def size(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass
+
+
 def is_not_finite(value: Any) -> bool:
     """Whether this is infinity or NaN, which JSON does not have."""
     return isinstance(value, float) and not math.isfinite(value)
@@ -71,3 +88,13 @@ class Bar:
 
     def close(self) -> None:
         self._bar.close()
+
+
+class NoBar(Bar):
+    """What another process than the first shows."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self._bar = tqdm(disable=True)
+
+    def say(self, message: str) -> None:
+        pass

@@ -17,10 +17,12 @@ from translate.device import arithmetic, release_memory
 from translate.errors import TrainingError
 from translate.model.build import Model
 from translate.training.checkpoint import StateStore, pack, unpack
+from translate.training.distributed import ALONE, Processes
 from translate.training.interrupt import Interrupted, InterruptGuard
 from translate.training.loss import Sums
 from translate.training.objective import build_objective
 from translate.training.optimizer import build_optimizers
+from translate.training.parallel import build_parallel
 from translate.training.progress import Progress, Validation, describe, perplexity
 from translate.training.schedule import build_schedule
 from translate.training.snapshots import Snapshots
@@ -45,11 +47,15 @@ class SaveBest(Protocol):
 
 
 class Trainer:
-    """One model's training on one device.
+    """One model's training, on one device in each of the processes.
+
+    All processes do the same and decide the same. The first alone validates and writes; the others' metrics log and bar
+    write nothing.
 
     Args:
         identity: plain values that say what is trained on what; saved with each state, for a resume to compare.
         validate: gets the model and a function to call now and then, which raises when the run is to stop.
+        bar: what shows the progress of the run.
     """
 
     def __init__(
@@ -66,7 +72,10 @@ class Trainer:
         states: StateStore,
         snapshots: Snapshots | None,
         identity: dict[str, Any],
+        bar: type[Bar] = Bar,
+        processes: Processes = ALONE,
     ) -> None:
+        self.parallel = build_parallel(config.parallel, model, processes)
         self.model = model
         self.dataset = dataset
         self.plan = plan
@@ -78,7 +87,10 @@ class Trainer:
         self.states = states
         self.snapshots = snapshots
         self.identity = identity
+        self.bar_class = bar
+        self.processes = processes
         self.progress = Progress()
+        self.signal = 0  # that one of the processes has got
         self.recent_seconds = 0.0
         self.updates_per_epoch = len(plan.epoch(0))
         epochs = math.inf if config.max_epochs is None else config.max_epochs
@@ -90,8 +102,9 @@ class Trainer:
 
     def resume(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Go back to a training state, as `StateStore.load_newest` reads it."""
-        unpack(tensors, self.model, self.optimizers)
         self.progress = Progress.from_dict(values["progress"])
+        seed = (self.plan.seed, self.progress.step)
+        unpack(tensors, self.parallel, self.optimizers, self.processes, seed)
 
     def train(self, metrics: MetricsLog, guard: InterruptGuard) -> Progress:
         """Train to the end of the run.
@@ -101,7 +114,7 @@ class Trainer:
             TrainingError: the loss stays infinite or NaN, or memory runs out.
         """
         self.metrics, self.guard = metrics, guard
-        self.bar = Bar(total=self.total_steps, done=self.progress.step)
+        self.bar = self.bar_class(total=self.total_steps, done=self.progress.step)
         try:
             self._loop()
         except Interrupted:
@@ -117,7 +130,6 @@ class Trainer:
         return self.progress
 
     def _loop(self) -> None:
-        self.guard.check()
         if self._validation_is_due():  # A resumed run may have stopped just before, or in the middle of it.
             self._validate()
             self._save()
@@ -126,7 +138,8 @@ class Trainer:
             if self.progress.step % self.config.log_every == 0:
                 self._log()
                 release_memory()
-            self.guard.check()
+            if self.signal:
+                raise Interrupted(self.signal)
             if self._validation_is_due():
                 self._validate()
             if self._state_is_due():
@@ -151,11 +164,13 @@ class Trainer:
         started = time.perf_counter()
         progress = self.progress
         rate = self.config.optimizer.lr * self.schedule(progress.step + 1)
-        sums = self._gradients(batches)
+        sums = self._of_all_processes(self._gradients(batches))
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf).item()
+        norm = self.parallel.whole(
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
+        ).item()
         if math.isfinite(norm):
             for optimizer in self.optimizers:
                 optimizer.step()
@@ -174,21 +189,36 @@ class Trainer:
         self.bar.advance()
 
     def _gradients(self, indices: list[Indices]) -> Sums:
-        """Add up the gradients of the batches, each divided by the number of target tokens in all of them."""
+        """Add up the gradients of the batches, each divided by the number of target tokens in all of them.
+
+        The sums are those of this process's parts of the batches.
+        """
         self.model.train()
         pairs = self.dataset.epoch(self.progress.epoch)
-        batches = [make_batch(pairs, batch).to(self.device) for batch in indices]
-        tokens = sum(len(batch.labels_N) for batch in batches)
+        parts = [self.processes.part(batch) for batch in indices]
+        batches = [make_batch(pairs, part.pairs).to(self.device) for part in parts]
+        counts = [part.weight * len(batch.labels_N) for part, batch in zip(parts, batches, strict=True)]
+        # The mean over processes, because such is also the mean that is taken of their gradients.
+        tokens = float(self.processes.gather(sum(counts)).mean())
         sums = Sums()
-        for batch in batches:
-            loss, nll = self.objective(self._logits, batch)
-            (loss / tokens).backward()
-            sums.add(loss.item(), nll.item(), len(batch.labels_N))
+        for number, (batch, part, count) in enumerate(zip(batches, parts, counts, strict=True), 1):
+            with self.parallel.backward_pass(last=number == len(batches)):
+                loss, nll = self.objective(self._logits, batch)
+                loss, nll = part.weight * loss, part.weight * nll
+                (loss / tokens).backward()
+            sums.add(loss.item(), nll.item(), count)
         return sums
+
+    def _of_all_processes(self, own: Sums) -> Sums:
+        """The sums over all processes; on the same way they learn of each other's signals."""
+        gathered = self.processes.gather(own.loss, own.nll, own.tokens, self.guard.received or 0)
+        loss, nll, tokens = gathered[:, :3].sum(0).tolist()
+        self.signal = int(gathered[:, 3].max())
+        return Sums(loss, nll, int(tokens))
 
     def _logits(self, batch: Batch) -> Tensor:
         with arithmetic(self.dtype, self.device):
-            return self.model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
+            return self.parallel(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
 
     def _skip_update(self, norm: float) -> None:
         progress = self.progress
@@ -202,42 +232,39 @@ class Trainer:
 
     def _validate(self) -> None:
         self._log()
-        better = self._measure("validation")
+        model = self.parallel.whole_model()
+        better = self._measure("validation", model)
         self.progress.validated_step = self.progress.step
         self.progress.validations_since_best = 0 if better else self.progress.validations_since_best + 1
         if self.snapshots is not None:
-            self.snapshots.add(self.progress.step, self.model)
+            snapshots = self.snapshots
+            self.processes.first(lambda: snapshots.add(self.progress.step, model))
 
     def _validate_mean(self) -> None:
         """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
         mean = {} if self.snapshots is None else self.snapshots.mean()
         if not mean:
             return
-        own = {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
+        own = {name: weight.clone() for name, weight in self.parallel.weights().items()}
         try:
-            self._set_weights(mean)
+            self.parallel.load(mean)
             self.bar.say(f"the mean of the weights at the last {self.config.average_last} validations:")
-            self._measure("validation of the mean")
+            self._measure("validation of the mean", self.parallel.whole_model())
         finally:
-            self._set_weights(own)
+            self.parallel.load(own)
 
-    @torch.no_grad()
-    def _set_weights(self, weights: dict[str, Tensor]) -> None:
-        for name, parameter in self.model.named_parameters():
-            parameter.copy_(weights[name])
-
-    def _measure(self, kind: str) -> bool:
-        """Validate the weights as they are, save them if they are the best so far, and say whether they are."""
+    def _measure(self, kind: str, model: Model) -> bool:
+        """Validate a model, save it if it is the best so far, and say whether it is."""
         progress = self.progress
         started = time.perf_counter()
-        self.model.eval()
-        validation = self.validate_model(self.model, self.guard.check)
+        model.eval()
+        validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
         assert self.config.best is not None, "load_config fills it in"
         figure = validation.figure(self.config.best)
         better = figure > progress.best_figure
         if better:
             progress.best_step, progress.best_figure = progress.step, figure
-            self.save_best(self.model, validation, progress)
+            self.processes.first(lambda: self.save_best(model, validation, progress))
         values = {
             "step": progress.step,
             "epoch": progress.epoch + progress.position // self.updates_per_epoch,
@@ -273,7 +300,8 @@ class Trainer:
     def _save(self) -> None:
         self.progress.log_bytes = self.metrics.size
         values = {"progress": self.progress.to_dict(), "identity": self.identity}
-        self.states.save(self.progress.step, pack(self.model, self.optimizers), values)
+        tensors = pack(self.parallel, self.optimizers, self.processes)
+        self.processes.first(lambda: self.states.save(self.progress.step, tensors, values))
 
     def _validation_is_due(self) -> bool:
         progress = self.progress

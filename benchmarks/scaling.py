@@ -1,0 +1,134 @@
+"""How much faster more processes train, each on one thread, beside one process that does the same updates.
+
+    python benchmarks/scaling.py --data FOLDER [--config configs/multi30k.yaml] [--processes N] [section.key=value ...]
+
+All train on the same pairs in the same batches, of which each process takes its part; the numbers of processes take
+turns. The ratio is that of the medians.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import logging
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+import torch
+
+from translate.config.loading import load_config
+from translate.data.batching import BatchPlan
+from translate.data.dataset import CorpusCache
+from translate.device import keep_memory, name_of, resolve_device, resolve_precision
+from translate.model_file import fresh_model
+from translate.pipeline import read_training_text
+from translate.training.checkpoint import StateStore
+from translate.training.distributed import ALONE, Group
+from translate.training.interrupt import InterruptGuard
+from translate.training.progress import Validation
+from translate.training.tracking import MetricsLog, NoBar
+from translate.training.trainer import Trainer
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def one_process(asked: argparse.Namespace) -> None:
+    """Train two passes over some pairs together with the other processes; print how quick the second one was."""
+    overrides = [f"data.root={asked.data.resolve()}", "device=cpu", "threads=1", *asked.overrides]
+    config = load_config(asked.config, overrides)
+    assert config.data.cache is not None
+    together = Group() if int(os.environ["WORLD_SIZE"]) > 1 else None
+    processes = together or ALONE
+    keep_memory()
+    with processes.first_ahead():
+        text = read_training_text(config)
+        cache = CorpusCache(config.data.cache)
+        source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
+        dataset = cache.dataset(codecs, text)
+    pairs = np.random.default_rng(1).permutation(len(dataset))[: asked.pairs or None]
+    device = resolve_device("cpu", 1)
+    dtype = processes.first(lambda: resolve_precision(config.training.precision, device))
+    settings = config.training.model_copy(
+        update={"max_epochs": 2, "max_steps": None, "patience": None, "log_every": 10**9, "average_last": None}
+    )
+    torch.manual_seed(config.seed)
+    model = fresh_model(config, source, target)
+    processes.part_ways(config.seed)
+    with tempfile.TemporaryDirectory() as folder, InterruptGuard() as guard:
+        trainer = Trainer(
+            model=model,
+            dataset=dataset,
+            plan=BatchPlan(pairs, dataset.source.lengths[pairs], dataset.target.lengths[pairs], settings.batch, seed=1),
+            config=settings,
+            device=device,
+            dtype=dtype,
+            validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, "", None, []),
+            save_best=lambda model, validation, progress: None,
+            states=StateStore(Path(folder), 1),
+            snapshots=None,
+            identity={},
+            bar=NoBar,
+            processes=processes,
+        )
+        metrics = MetricsLog(Path(folder) / "metrics.jsonl")
+        last, seconds, tokens = trainer.total_steps, 0.0, 0
+        for trainer.total_steps in (last // 2, last):  # The first pass warms up.
+            seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
+            with contextlib.redirect_stderr(io.StringIO()):
+                trainer.train(metrics, guard)
+        if processes.rank == 0:
+            done = trainer.progress
+            rate = (done.target_tokens - tokens) / (done.seconds - seconds)
+            print(json.dumps({"rate": rate, "updates": last // 2, "dtype": name_of(dtype)}))
+    if together is not None:
+        together.leave()
+
+
+def measure(count: int, arguments: list[str]) -> dict[str, float | str]:
+    """One measurement with `count` processes."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+    command += [__file__, "--worker", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    found: dict[str, float | str] = json.loads(done.stdout.strip().split("\n")[-1])
+    return found
+
+
+def main() -> None:
+    """Measure all numbers of processes in turn and print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
+    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "multi30k.yaml")
+    parser.add_argument("--pairs", type=int, default=3200, help="training pairs of one pass; 0 for all")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=2, help="the most; from one on, each number twice the last")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value")
+    asked = parser.parse_intermixed_args()
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    if asked.worker:
+        one_process(asked)
+        return
+
+    counts = [2**power for power in range(asked.processes.bit_length())]
+    found: dict[int, list[dict[str, float | str]]] = {count: [] for count in counts}
+    for _ in range(asked.rounds):
+        for count in counts:
+            found[count].append(measure(count, sys.argv[1:]))
+    rates = {count: statistics.median(float(one["rate"]) for one in each) for count, each in found.items()}
+    about = found[1][0]
+    print(f"{asked.pairs or 'all'} pairs, {about['updates']} updates, {about['dtype']}; {os.cpu_count()} CPUs")
+    print(f"{'processes':>9}{'target tokens/s':>18}{'times one process':>20}")
+    for count, rate in rates.items():
+        print(f"{count:>9}{rate:>18.0f}{rate / rates[1]:>20.2f}")
+
+
+if __name__ == "__main__":
+    main()

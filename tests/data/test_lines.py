@@ -1,0 +1,152 @@
+"""Text files, line by line."""
+
+import errno
+import re
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packed import PACK, write
+
+from translate.data import lines as lines_module
+from translate.data.lines import PACKED, FileText, JoinedText, read_blocks, read_lines
+from translate.errors import DataError
+
+
+@pytest.mark.parametrize("name", ["text.de", "text.de.gz", "text.de.zst"])
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ("", []),
+        ("\n", [""]),
+        ("a\nb\n", ["a", "b"]),
+        ("a\nb", ["a", "b"]),
+        ("a\n\n\n", ["a", "", ""]),
+        ("a\r\nb\r\r\n", ["a", "b\r"]),
+        ("\ufeffa\n\ufeffb\n", ["a", "\ufeffb"]),
+        ("a\u2028b\x85c\x0bd\x0ce\rf\n", ["a\u2028b\x85c\x0bd\x0ce\rf"]),
+        (" a\u00a0b \n", [" a\u00a0b "]),
+    ],
+)
+def test_lines_are_read_exactly(tmp_path: Path, name: str, content: str, lines: list[str]) -> None:
+    assert read_lines(write(tmp_path / name, content)) == lines
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    path = tmp_path_factory.mktemp("text") / "text.de"
+    assert read_lines(write(path, "".join(f"{line}\n" for line in lines))) == lines
+
+
+def test_wrong_bytes_are_named_by_line_and_byte(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.de", b"gut\nsch\xf6n\n")
+    with pytest.raises(DataError, match=re.escape(f"{path}, line 2, byte 4: 0xf6 is not UTF-8")):
+        read_lines(path)
+
+
+def test_wrong_bytes_in_the_first_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.de.gz", b"\x80")
+    with pytest.raises(DataError, match=re.escape("text.de.gz, line 1, byte 1: 0x80 is not UTF-8")):
+        read_lines(path)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'none.de'} does not exist")):
+        read_lines(tmp_path / "none.de")
+
+
+def test_folder_instead_of_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is a folder\. Name a file"):
+        read_lines(tmp_path)
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, mode: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(DataError, match=r"text\.de cannot be read: Permission denied\."):
+        read_lines(tmp_path / "text.de")
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_a_file_that_was_cut_off(tmp_path: Path, ending: str) -> None:
+    path = write(tmp_path / f"text.de{ending}", b"a b c d e f\n" * 9)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataError, match=rf"text\.de\{ending} is a damaged or cut-off (gzip|Zstandard) file \(.*end"):
+        read_lines(path)
+
+
+def test_page_instead_of_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "text.de.gz"
+    path.write_bytes(b"<html>not here</html>")
+    with pytest.raises(DataError, match="is not a sound gzip file"):
+        read_lines(path)
+
+
+def test_page_instead_of_zstandard(tmp_path: Path) -> None:
+    path = tmp_path / "text.de.zst"
+    path.write_bytes(b"<html>not here</html>")
+    with pytest.raises(DataError, match=r"text\.de\.zst is a damaged or cut-off Zstandard file"):
+        read_lines(path)
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_packed_files_one_after_the_other_in_one(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"text.de{ending}"
+    path.write_bytes(PACK[ending](b"a\nb") + PACK[ending](b"c\n"))
+    assert read_lines(path) == ["a", "bc"]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python has the library from 3.14 on")
+def test_without_the_library_for_zstandard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "text.de.zst", "a\n")
+    monkeypatch.setitem(sys.modules, "backports", None)
+    with pytest.raises(DataError) as caught:
+        read_lines(path)
+    assert str(caught.value) == "reading .zst needs the package 'backports.zstd': pip install backports.zstd"
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "BLOCK", 8)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", ["text.de", "text.de.gz", "text.de.zst"])
+def test_blocks_join_without_a_seam(tmp_path: Path, name: str) -> None:
+    lines = ["\ufeffa", "", "", "bcdefghijklmnop", "\r", "ä\u2028ö", "", ""]
+    path = write(tmp_path / name, "\ufeff" + "\r\n".join(lines) + "\n")
+    assert read_lines(path) == lines
+    blocks = list(read_blocks(path))
+    assert len(blocks) > 3
+    assert [line for block in blocks for line in block] == lines
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_wrong_bytes_in_a_later_block(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.de", b"gut\n" * 99 + b"sch\xc3\n" + b"gut\n" * 99)
+    with pytest.raises(DataError, match=re.escape(f"{path}, line 100, byte 4: 0xc3 is not UTF-8")):
+        read_lines(path)
+
+
+def test_text_in_files_is_read_again_and_again(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "one", "a\nb\nc\n\n"), write(tmp_path / "two.gz", "d\ne\n")
+    text = JoinedText((FileText(one, 3), FileText(two, 2), FileText(one, 1)))
+    assert len(text) == 6
+    for _ in range(2):
+        assert list(text) == ["a", "b", "c", "d", "e", "a"]
+
+
+def test_a_long_file_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "BLOCK", 1 << 15)
+    path = write(tmp_path / "text.de", "ein Hund bellt und eine Katze schläft\n" * 30_000)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in FileText(path, 30_000)) == 30_000
+        assert tracemalloc.get_traced_memory()[1] < 2**19 < path.stat().st_size / 2
+    finally:
+        tracemalloc.stop()

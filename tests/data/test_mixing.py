@@ -1,0 +1,97 @@
+"""Many files as one corpus, and several corpora as one text."""
+
+import re
+from pathlib import Path
+
+import pytest
+from packed import write
+
+from translate.data.corpus import Part, open_pair
+from translate.data.mixing import join_corpora, open_files
+from translate.errors import DataError
+
+
+def write_pair(folder: Path, name: str, lines: list[str], ending: str = "") -> None:
+    write(folder / f"{name}.de{ending}", "".join(f"{line}\n" for line in lines))
+    write(folder / f"{name}.en{ending}", "".join(f"{line.upper()}\n" for line in lines))
+
+
+def test_two_files_are_a_pair(tmp_path: Path) -> None:
+    write_pair(tmp_path, "a", ["eins", "zwei"])
+    files = tmp_path / "a.de", tmp_path / "a.en"
+    assert open_files(*files, "name") == open_pair(*files, "a.de / a.en")
+
+
+def test_wildcards_pair_files_in_alphabetical_order(tmp_path: Path) -> None:
+    for name in ("c", "a", "b"):
+        write_pair(tmp_path / "crawl", name, [f"{name} eins", f"{name} zwei"], ".gz")
+    write(tmp_path / "crawl/.a.de.gz", "hidden\n")
+    write(tmp_path / "crawl/a.fr.gz", "another language\n")
+    text = open_files(tmp_path / "crawl/*.de.gz", tmp_path / "crawl/*.en.gz", "crawl")
+    assert list(text.source) == ["a eins", "a zwei", "b eins", "b zwei", "c eins", "c zwei"]
+    assert list(text.target) == [line.upper() for line in text.source]
+    assert text.name == "crawl"
+    assert re.fullmatch(r"3 pairs of files, sha256 [0-9a-f]{8}… / [0-9a-f]{8}…", text.variant)
+
+
+def test_wildcards_in_folders_and_several_of_them(tmp_path: Path) -> None:
+    for name in ("a/x1", "a/x2", "b/x1", "b/y1"):
+        write_pair(tmp_path, name, [name])
+    text = open_files(tmp_path / "*/x?.de", tmp_path / "*/x?.en", "all")
+    assert list(text.source) == ["a/x1", "a/x2", "b/x1"]
+
+
+def test_brackets_and_existing_files_are_taken_by_their_names(tmp_path: Path) -> None:
+    for name in ("a[1]b", "why?"):
+        write_pair(tmp_path, name, [name])
+    assert list(open_files(tmp_path / "a[1]*.de", tmp_path / "a[1]*.en", "all").source) == ["a[1]b"]
+    assert list(open_files(tmp_path / "why?.de", tmp_path / "why?.en", "all").source) == ["why?"]
+
+
+def test_the_first_file_without_a_partner_is_named(tmp_path: Path) -> None:
+    for name in ("a", "b", "c", "d"):
+        write_pair(tmp_path, name, [name])
+    files = tmp_path / "*.de", tmp_path / "*.en"
+    (tmp_path / "d.de").unlink()
+    with pytest.raises(DataError) as caught:
+        open_files(*files, "all")
+    assert str(caught.value) == f"{tmp_path}/d.en has no partner: no file fits {tmp_path}/*.de with 'd'."
+    for name in ("c", "b"):
+        (tmp_path / f"{name}.en").unlink()
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path}/b.de has no partner: no file fits {tmp_path}/*.en wit")):
+        open_files(*files, "all")
+
+
+def test_wildcards_on_one_side_only(tmp_path: Path) -> None:
+    write_pair(tmp_path, "a", ["eins"])
+    with pytest.raises(
+        DataError, match=r"\*\.de and .*a\.en have not the same wildcards\. Write as many \* and \? into"
+    ):
+        open_files(tmp_path / "*.de", tmp_path / "a.en", "all")
+
+
+def test_no_file_fits(tmp_path: Path) -> None:
+    write_pair(tmp_path, "a", ["eins"])
+    with pytest.raises(DataError, match=re.escape(f"No file fits {tmp_path}/*.fr. Check the path.")):
+        open_files(tmp_path / "*.de", tmp_path / "*.fr", "all")
+
+
+def test_files_of_unequal_length_are_named(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_pair(tmp_path, name, [name])
+    write(tmp_path / "b.en", "b\nb\n")
+    with pytest.raises(DataError, match=r"b\.de has 1 lines, .*b\.en has 2"):
+        open_files(tmp_path / "*.de", tmp_path / "*.en", "all")
+
+
+def test_corpora_are_joined(tmp_path: Path) -> None:
+    write_pair(tmp_path, "a", ["eins", "zwei"])
+    write_pair(tmp_path, "b", ["drei"])
+    one, two = (open_pair(tmp_path / f"{name}.de", tmp_path / f"{name}.en", name) for name in ("a", "b"))
+    text = join_corpora([one, two], [1, 3])
+    assert list(text.source) == ["eins", "zwei", "drei"]
+    assert list(text.target) == ["EINS", "ZWEI", "DREI"]
+    assert (text.name, text.parts) == ("a + b", (Part("a", 2, 1), Part("b", 1, 3)))
+    assert [text.place(line) for line in range(3)] == ["a line 1", "a line 2", "b line 1"]
+    other = join_corpora([two, one], [1, 1])
+    assert (other.source_sha256, other.target_sha256) != (text.source_sha256, text.target_sha256)

@@ -1,0 +1,69 @@
+"""One of the processes that test_processes.py starts: with the others it does the jobs of a file, one after the other.
+
+python process.py CONFIG JOBS.json
+"""
+
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_runs import at_call, sigterm
+
+from translate.config.loading import load_config
+from translate.pipeline import train
+from translate.storage import write_tensors
+from translate.training.distributed import Group
+from translate.training.interrupt import Interrupted
+from translate.training.trainer import Trainer
+
+
+def do_run(group: Group, config: Path, overrides: list[str], resume: bool = False, stop: Any = None) -> None:
+    """A training, which a signal stops before the update [1] of process [0], where that is asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        if stop is not None and stop[0] == group.rank:
+            at_call(patch, Trainer, "_update", stop[1], sigterm)
+        try:
+            train(load_config(config, overrides), resume=resume, processes=group)
+            received = None
+        except Interrupted as interruption:
+            received = interruption.signal_number
+    assert received == (None if stop is None else signal.SIGTERM)  # in every process
+
+
+def do_gradients(group: Group, config: Path, overrides: list[str], updates: Any, folder: str) -> None:
+    """The gradients of some updates, each in a file."""
+    found: list[Trainer] = []
+
+    def catch(self: Trainer, *_: object) -> None:
+        found.append(self)
+        raise StopIteration
+
+    with pytest.MonkeyPatch.context() as patch, suppress(StopIteration):
+        patch.setattr(Trainer, "train", catch)
+        train(load_config(config, overrides), processes=group)
+    (trainer,) = found
+    for number, update in enumerate(updates):
+        trainer.model.zero_grad()
+        trainer._gradients([torch.tensor(batch).numpy() for batch in update])
+        gradients = {
+            n: trainer.parallel.whole(p.grad) for n, p in trainer.model.named_parameters() if p.grad is not None
+        }
+        if group.rank == 0:
+            write_tensors(Path(folder) / f"{number}.safetensors", gradients, {})
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    jobs = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
+    together = Group()
+    os.environ["TQDM_DISABLE"] = "1"
+    with together:
+        for kind, job in jobs:
+            {"run": do_run, "gradients": do_gradients}[kind](together, Path(sys.argv[1]), **job)
+    together.leave()

@@ -1,0 +1,232 @@
+"""Several processes that train one model: the same gradients, the same weights, the same log as one process."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_trouble import gradients, trainer_of
+from tiny_runs import TinyProject, assert_same_run, newest_state, rows, sigterm, stop, update
+
+from translate.pipeline import train
+from translate.runs import RunFolder
+from translate.storage import read_tensors
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.slow
+
+# Settings of runs without dropout, which have to end as they do in one process.
+RUNS = {
+    "plain": (),
+    "accumulation": ("training.batch.max_tokens=60", "training.batch.accumulate=3"),
+    "batches of one pair": ("training.batch.max_sentences=1", "training.max_steps=6", "training.validate_every=3"),
+    # Few updates: orthogonalized in bfloat16, they differ more.
+    "Muon": ("training.optimizer.kind=muon", "training.max_steps=3"),
+    "Muon, FSDP": ("training.optimizer.kind=muon", "training.max_steps=3", "training.parallel=fsdp"),
+}
+# The bias of keys has no influence: its gradient is nothing but rounding, which Adam makes as large as any other.
+WITHOUT_DROPOUT = ("model.dropout=0", "model.qkv_bias=false")
+# With dropout where nothing else is said, and with the mean of the last weights.
+AVERAGED = ("training.average_last=2", "training.max_steps=6", "training.validate_every=3")
+INTERRUPTED = {
+    "DDP": ("training.parallel=ddp", *AVERAGED),
+    "FSDP": ("training.parallel=fsdp", *AVERAGED),
+}
+# Pairs of the batches of an update: a lot, an odd number, one alone, and some after the other.
+GRADIENTS = [[range(40)], [range(7)], [range(5, 6)], [range(3), range(3, 40), range(40, 41)]]
+MODELS = {
+    "plain": (),
+    "tied, learned positions": ("model.tie=all", "text.joint_vocabulary=true", "model.positions=learned"),
+}
+
+
+def launch(count: int, *arguments: object, folder: Path) -> list["subprocess.Popen[bytes]"]:
+    """As many processes of a Python program as torchrun would start, with what they say in files."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    common = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "WORLD_SIZE": str(count)}
+    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    processes = []
+    for rank in range(count):
+        with (folder / f"stderr-{rank}").open("wb") as stderr:
+            command = [sys.executable, *map(str, arguments)]
+            environment = {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            processes.append(subprocess.Popen(command, stdout=stderr, stderr=stderr, env=environment))
+    return processes
+
+
+def ended(processes: list["subprocess.Popen[bytes]"], folder: Path) -> tuple[list[int], list[str]]:
+    """Exit codes, and what each said."""
+    try:
+        codes = [process.wait(timeout=200) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return codes, [(folder / f"stderr-{rank}").read_text(encoding="utf-8") for rank in range(len(processes))]
+
+
+@pytest.fixture(scope="module")
+def two(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
+    """A folder with all that two processes have done, one job after the other, so that they start only once."""
+    tiny = TinyProject(tiny_corpus, tmp_path_factory.mktemp("two"))
+    jobs: list[tuple[str, dict[str, Any]]] = []
+
+    def run(name: str, *overrides: str, **how: Any) -> None:
+        jobs.append(("run", {"overrides": [f"output={tiny.folder}/{name}", *overrides], **how}))
+
+    for mode in ("ddp", "fsdp"):
+        for model, settings in MODELS.items():
+            folder = tiny.folder / f"gradients {mode} {model}"
+            overrides = [f"output={folder}", *WITHOUT_DROPOUT, *settings, f"training.parallel={mode}"]
+            updates = [[list(batch) for batch in batches] for batches in GRADIENTS]
+            jobs.append(("gradients", {"overrides": overrides, "updates": updates, "folder": str(folder)}))
+    for name, settings in RUNS.items():
+        run(name, *WITHOUT_DROPOUT, *settings)
+    for name, settings in INTERRUPTED.items():
+        run(f"uninterrupted {name}", *settings)
+        run(f"interrupted {name}", *settings, stop=[1, 4])
+        run(f"interrupted {name}", *settings, resume=True)
+        run(f"two, then one, {name}", *WITHOUT_DROPOUT, *settings, stop=[0, 4])
+        one = TinyProject(tiny_corpus, tiny.folder)
+        output = f"output={tiny.folder}/one, then two, {name}"
+        stop(sigterm, update(4), one, output, *WITHOUT_DROPOUT, *settings)
+        run(f"one, then two, {name}", *WITHOUT_DROPOUT, *settings, resume=True)
+    config = tiny.folder / "tiny.yaml"
+    tiny.config()  # writes the file
+    (tiny.folder / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
+    processes = launch(2, Path(__file__).with_name("process.py"), config, tiny.folder / "jobs.json", folder=tiny.folder)
+    codes, said = ended(processes, tiny.folder)
+    assert codes == [0, 0], "\n\n".join(said)
+    assert said[1] == ""  # The first speaks for both.
+    return tiny
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("mode", ["ddp", "fsdp"])
+def test_gradients_are_those_of_one_process(mode: str, model: str, two: TinyProject, tiny: TinyProject) -> None:
+    trainer = trainer_of(tiny, *WITHOUT_DROPOUT, *MODELS[model])
+    for number, batches in enumerate(GRADIENTS):
+        one = gradients(trainer, [np.array(batch) for batch in batches])
+        found, _ = read_tensors(two.folder / f"gradients {mode} {model}" / f"{number}.safetensors")
+        assert found.keys() == one.keys() == dict(trainer.model.named_parameters()).keys()
+        for name, gradient in one.items():
+            torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6, msg=f"{number}: {name}")
+
+
+def assert_close_run(found: RunFolder, wanted: RunFolder) -> None:
+    """The same up to rounding: weights and optimizer state, and every row of the log, each of them once."""
+    (tensors, progress), (wanted_tensors, wanted_progress) = newest_state(found), newest_state(wanted)
+    assert progress["step"] == wanted_progress["step"] > 0
+    assert progress["target_tokens"] == wanted_progress["target_tokens"]
+    assert progress["best_step"] == wanted_progress["best_step"]
+    names = [name for name in wanted_tensors if not name.startswith("random")]
+    assert names
+    for name in names:
+        torch.testing.assert_close(tensors[name], wanted_tensors[name], rtol=2e-3, atol=2e-4, msg=name)
+    for row, wanted_row in zip(rows(found), rows(wanted), strict=True):
+        assert row.pop("kind") == wanted_row.pop("kind")
+        assert row == pytest.approx(wanted_row, rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_ends_as_in_one_process(name: str, two: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
+    assert_close_run(RunFolder(two.folder / name), uninterrupted(*WITHOUT_DROPOUT, *RUNS[name]))
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_resumed_by_as_many_processes(name: str, two: TinyProject) -> None:
+    assert_same_run(RunFolder(two.folder / f"interrupted {name}"), RunFolder(two.folder / f"uninterrupted {name}"))
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_processes_draw_their_own_dropout(name: str, two: TinyProject) -> None:
+    tensors, _ = newest_state(RunFolder(two.folder / f"uninterrupted {name}"))
+    assert not torch.equal(tensors["random.cpu"], tensors["random.cpu.1"])
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_resumed_by_more_processes(name: str, two: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
+    run = RunFolder(two.folder / f"one, then two, {name}")
+    assert_close_run(run, uninterrupted(*WITHOUT_DROPOUT, *INTERRUPTED[name]))
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_resumed_by_fewer_processes(name: str, two: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
+    output = f"output={two.folder}/two, then one, {name}"
+    run = train(two.config(output, *WITHOUT_DROPOUT, *INTERRUPTED[name]), resume=True)
+    assert_close_run(run, uninterrupted(*WITHOUT_DROPOUT, *INTERRUPTED[name]))
+
+
+# --- the script ------------------------------------------------------------------------------------------------------
+
+ENDLESS = ("training.max_epochs=10000", "training.validate_every=20")
+
+
+def wait_for_a_state(tiny: TinyProject, processes: list["subprocess.Popen[bytes]"]) -> None:
+    while not any((tiny.folder / "run/states").glob("step-*")) and processes[0].poll() is None:
+        time.sleep(0.05)
+
+
+def test_a_signal_to_any_process_stops_all(tiny: TinyProject) -> None:
+    tiny.config()  # writes the file
+    script = (ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml", *ENDLESS)
+    processes = launch(2, *script, folder=tiny.folder)
+    wait_for_a_state(tiny, processes)
+    processes[1].terminate()
+    codes, said = ended(processes, tiny.folder)
+    assert codes == [143, 143], said
+    assert said[0].endswith("\nstopped by SIGTERM; all is saved. Go on with the same command and --resume\n")
+    assert said[1] == ""
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
+    tiny.config()
+    script = (ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml", *ENDLESS)
+    processes = launch(2, *script, folder=tiny.folder)
+    wait_for_a_state(tiny, processes)
+    processes[rank].kill()
+    codes, said = ended(processes, tiny.folder)
+    assert codes[rank] == -signal.SIGKILL, said
+    assert codes[1 - rank] == 2, said
+    assert "Traceback" not in "".join(said)
+    errors = [line for line in "".join(said).split("\n") if line.startswith("error: ")]
+    assert errors == [
+        "error: another process of this run has ended, and this one cannot go on without it; "
+        "its own message or the report of torchrun says why. Go on with the same command and --resume"
+    ]
+
+
+def torchrun(*arguments: object, folder: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += [str(ROOT / "scripts/train.py"), *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+
+
+def test_torchrun_from_another_folder(tiny: TinyProject) -> None:
+    tiny.config()
+    done = torchrun("--config", tiny.folder / "tiny.yaml", "training.max_steps=3", folder=ROOT / "scripts")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_a_mistake_is_answered_once(tiny: TinyProject) -> None:
+    tiny.config()
+    done = torchrun("--config", "tiny.yaml", "training.max_step=3", folder=tiny.folder)
+    assert done.returncode == 1  # that of torchrun
+    lines = done.stderr.split("\n")
+    assert len([line for line in lines if line.startswith("error: 1 problem in ")]) == 1, done.stderr
+    # torchrun's report names the cause.
+    assert len([line for line in lines if line.startswith("  traceback : error: 1 problem in ")]) >= 1, done.stderr

@@ -1,0 +1,105 @@
+"""What several processes agree on, and that a process by itself is the simplest case of it."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from translate.errors import ConfigError, TrainingError
+from translate.training.checkpoint import pack, unpack
+from translate.training.distributed import ALONE, Group, seed_of
+from translate.training.interrupt import Interrupted
+from translate.training.parallel import Single
+
+
+def group_of(rank: int, count: int) -> Group:
+    """One of several processes that have not met."""
+    group = Group.__new__(Group)
+    group.rank, group.count = rank, count
+    return group
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", [1, 2, 4, 7, 20])
+def test_parts_are_the_batch(size: int, count: int) -> None:
+    batch = np.arange(100, 100 + size)
+    parts = [group_of(rank, count).part(batch) for rank in range(count)]
+    counted = np.concatenate([part.pairs for part in parts if part.weight])
+    assert sorted(counted.tolist()) == batch.tolist()
+    assert all(len(part.pairs) for part in parts)
+    assert {part.weight for part in parts} <= {0, 1}
+    sizes = [part.weight * len(part.pairs) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_process_by_itself() -> None:
+    batch = np.arange(3)
+    assert ALONE.part(batch).pairs is batch
+    assert ALONE.part(batch).weight == 1
+    assert ALONE.gather(1, 2.5).tolist() == [[1, 2.5]]
+    tensor = torch.arange(3)
+    assert ALONE.gather_tensors(tensor)[0] is tensor
+    assert ALONE.first(lambda: 7) == 7
+    with ALONE.first_ahead():
+        pass
+    before = torch.get_rng_state()
+    ALONE.part_ways(seed=1)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_seeds_differ() -> None:
+    seeds = {seed_of(seed, step, rank) for seed in range(5) for step in range(5) for rank in range(5)}
+    assert len(seeds) == 125
+    assert seed_of(1, 2, 3) == seed_of(1, 2, 3)
+    torch.manual_seed(max(seeds))  # every one of them fits
+
+
+def test_random_states_of_another_number_of_processes_are_made_anew() -> None:
+    tensors = pack(Single(nn.Linear(2, 2), ALONE), [], ALONE)  # type: ignore[arg-type]
+    drawn = []
+    for rank, step in ((0, 5), (0, 5), (1, 5), (0, 6)):
+        torch.rand(3)
+        unpack(tensors, Single(nn.Linear(2, 2), ALONE), [], group_of(rank, 2), seed=(1, step))  # type: ignore[arg-type]
+        drawn.append(torch.rand(3).tolist())
+    assert drawn[0] == drawn[1]
+    assert len({tuple(numbers) for numbers in drawn}) == 3
+    unpack(tensors, Single(nn.Linear(2, 2), ALONE), [], ALONE, seed=(1, 5))  # type: ignore[arg-type]
+    assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
+
+
+def test_more_processes_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    assert group_of(3, 4).own_device(torch.device("cpu")) == torch.device("cpu")
+    with pytest.raises(ConfigError) as caught:
+        group_of(3, 4).own_device(torch.device("cuda"))
+    assert str(caught.value) == (
+        "more processes than CUDA devices, of which this machine has 3; lower --nproc-per-node, or use device=cpu"
+    )
+
+
+def test_half_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    with pytest.raises(ConfigError) as caught:
+        Group()
+    assert str(caught.value) == (
+        "the environment sets WORLD_SIZE, as for several processes, but not RANK and MASTER_PORT; "
+        "start the processes by torchrun, or unset WORLD_SIZE"
+    )
+
+
+LOST = RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234")
+
+
+def test_a_lost_connection_is_explained() -> None:
+    with pytest.raises(TrainingError, match="another process of this run has ended"), group_of(0, 2):
+        raise LOST
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes do not fit"), AssertionError("gloo"), Interrupted(15)])
+def test_other_errors_stay_what_they_are(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, group_of(0, 2):
+        raise error
+    assert caught.value is error

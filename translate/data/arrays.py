@@ -1,0 +1,69 @@
+"""Flat arrays in .npy files: written piece by piece, checked by a digest, and mapped into memory."""
+
+import hashlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+BLOCK = 1 << 20  # bytes
+
+
+class ArrayWriter:
+    """An array that grows at its end; how long it is need not be known before."""
+
+    def __init__(self, file: BinaryIO, dtype: DTypeLike) -> None:
+        self.length = 0
+        self._file = file
+        self._dtype = np.dtype(dtype)
+        self._sha256 = hashlib.sha256()
+        self._start = self._write_header()
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Write these values behind those before."""
+        data = np.ascontiguousarray(values, self._dtype)
+        self._file.write(data.data)
+        self._sha256.update(data.data)
+        self.length += len(data)
+
+    def finish(self) -> str:
+        """Complete the file and return its digest."""
+        self._file.seek(0)
+        start = self._write_header()
+        assert start == self._start, "NumPy leaves room for a length of any number of digits"
+        return _finished(self._sha256, self._dtype, self.length)
+
+    def _write_header(self) -> int:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(self._dtype),
+            "fortran_order": False,
+            "shape": (self.length,),
+        }
+        np.lib.format.write_array_header_1_0(self._file, header)
+        return self._file.tell()
+
+
+def map_array(path: Path, digest: str) -> NDArray[Any]:
+    """The array in a file, mapped into memory.
+
+    Raises:
+        OSError, ValueError, EOFError: the file cannot be read, is no array, or not the one of this digest.
+    """
+    array = np.load(path, mmap_mode="r")
+    if not isinstance(array, np.memmap) or array.ndim != 1:
+        raise ValueError(f"{path.name} is no flat array")
+    sha256 = hashlib.sha256()
+    with path.open("rb") as file:  # Read and not mapped, so that what is looked at only once takes no memory.
+        file.seek(array.offset)
+        while block := file.read(BLOCK):
+            sha256.update(block)
+    if _finished(sha256, array.dtype, len(array)) != digest:
+        raise ValueError(f"the digest of {path.name} differs")
+    return array
+
+
+def _finished(sha256: Any, dtype: np.dtype[Any], length: int) -> str:
+    sha256.update(f"{dtype.str} {length}".encode())
+    digest: str = sha256.hexdigest()
+    return digest

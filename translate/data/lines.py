@@ -1,0 +1,138 @@
+"""Text files as streams of lines: plain, .gz or .zst, in UTF-8. Of a long file only a block is in memory at a time."""
+
+import gzip
+import hashlib
+import io
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from translate.errors import DataError
+
+PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
+BLOCK = 1 << 20  # bytes of text
+
+
+class Text(Protocol):
+    """Lines that can be counted, and gone through as often as one likes: a list, or files."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+
+@dataclass(frozen=True)
+class FileText:
+    """The first so many lines of a file, read anew whenever they are gone through."""
+
+    path: Path
+    lines: int
+
+    def __len__(self) -> int:
+        return self.lines
+
+    def __iter__(self) -> Iterator[str]:
+        return islice(chain.from_iterable(read_blocks(self.path)), self.lines)
+
+
+@dataclass(frozen=True)
+class JoinedText:
+    """Texts one after the other."""
+
+    texts: tuple[Text, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.texts))
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self.texts)
+
+
+def read_lines(path: Path) -> list[str]:
+    """All lines of a file; see read_blocks."""
+    return list(chain.from_iterable(read_blocks(path)))
+
+
+def read_blocks(path: Path) -> Iterator[list[str]]:
+    """The lines of a UTF-8 text, plain, .gz or .zst, without their ends, in lists of some thousand.
+
+    Only a line feed ends a line, and one carriage return before it belongs to the end: other separators, such as
+    U+2028, are part of the sentence.
+
+    Raises:
+        DataError: the file is missing, unreadable, a folder, damaged or not UTF-8, or the library for .zst is missing.
+    """
+    before = 0
+    with _explained(path), _opened(path) as file:
+        while raw := file.readlines(BLOCK):
+            content = b"".join(raw)
+            try:
+                text = content.decode("utf-8")
+            except UnicodeDecodeError as error:
+                line = before + content.count(b"\n", 0, error.start) + 1
+                place = error.start - content.rfind(b"\n", 0, error.start)
+                raise DataError(
+                    f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). "
+                    "Save the file as UTF-8."
+                ) from None
+            lines = (text if before else text.removeprefix("\ufeff")).split("\n")
+            if not lines[-1]:
+                lines.pop()
+            yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+            before += len(raw)
+
+
+def text_sha256(lines: Sequence[str]) -> str:
+    """Digest of a text, the same in every container: each line followed by one line feed, in UTF-8."""
+    return hashlib.sha256(("\n".join(lines) + "\n").encode("utf-8")).hexdigest()
+
+
+def _opened(path: Path) -> BinaryIO:
+    unpacked: Any
+    match path.suffix:
+        case ".gz":
+            unpacked = gzip.GzipFile(path)
+        case ".zst":
+            unpacked = _zstd().ZstdFile(path)
+        case _:
+            return path.open("rb")
+    return io.BufferedReader(unpacked)  # It finds lines in C, which the others do in Python.
+
+
+def _zstd() -> Any:
+    """The library that Python has from 3.14 on, or the same one for older versions."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        try:
+            from backports import zstd
+        except ModuleNotFoundError as error:
+            raise DataError("reading .zst needs the package 'backports.zstd': pip install backports.zstd") from error
+    return zstd
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Whatever goes wrong with a file, as a DataError."""
+    kind, errors = "gzip", (EOFError, zlib.error)
+    if path.suffix == ".zst":
+        kind, errors = "Zstandard", (EOFError, _zstd().ZstdError)
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist. Check the path.") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder. Name a file.") from None
+    except gzip.BadGzipFile as error:
+        raise DataError(
+            f"{path} is not a sound gzip file ({error}). Get it again, or rename it if it is plain."
+        ) from None
+    except errors as error:
+        raise DataError(f"{path} is a damaged or cut-off {kind} file ({error}). Get it again.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None

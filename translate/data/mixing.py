@@ -1,0 +1,57 @@
+"""Many files as one corpus, and several corpora as one text to train on."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from glob import glob
+from pathlib import Path
+
+from translate.data.corpus import Part, TextPair, open_pair
+from translate.data.lines import JoinedText, text_sha256
+from translate.errors import DataError
+
+
+def open_files(source: Path, target: Path, name: str) -> TextPair:
+    """Two files or, where `*` and `?` stand in their names, all that these fit, in alphabetical order.
+
+    Files go together where the wildcards stand for the same: `a.de` with `a.en` for `*.de` and `*.en`.
+
+    Raises:
+        DataError: no file fits, or one has no partner, or the wildcards differ; see open_pair for the rest.
+    """
+    sources, targets = _matches(source), _matches(target)
+    if {len(key) for key in sources} != {len(key) for key in targets}:
+        raise DataError(f"{source} and {target} have not the same wildcards. Write as many * and ? into both.")
+    for files, others, pattern in ((sources, targets, target), (targets, sources, source)):
+        for key, path in files.items():
+            if key not in others:
+                raise DataError(f"{path} has no partner: no file fits {pattern} with {', '.join(map(repr, key))}.")
+    texts = [open_pair(path, targets[key], f"{path.name} / {targets[key].name}") for key, path in sources.items()]
+    return texts[0] if len(texts) == 1 else _joined(name, texts, f"{len(texts)} pairs of files")
+
+
+def _matches(pattern: Path) -> dict[tuple[str, ...], Path]:
+    """The files that fit a pattern, by what its wildcards stand for; a path without any stands for itself."""
+    text = str(pattern)
+    if pattern.exists() or not re.search(r"[*?]", text):
+        return {(): pattern}
+    wild = {"*": "(.*)", "?": "(.)"}
+    fits = re.compile("".join(wild.get(character, re.escape(character)) for character in text), re.DOTALL)
+    paths = glob(text.replace("[", "[[]"))  # noqa: PTH207 - that of Path also finds hidden files
+    found = [match for path in paths if (match := fits.fullmatch(path))]
+    if not found:
+        raise DataError(f"No file fits {pattern}. Check the path.")
+    return {match.groups(): Path(match.string) for match in sorted(found, key=lambda match: match.string)}
+
+
+def join_corpora(texts: Sequence[TextPair], weights: Sequence[int]) -> TextPair:
+    """One text after the other, with how many times an epoch has each pair of them."""
+    parts = tuple(Part(text.name, len(text.source), weight) for text, weight in zip(texts, weights, strict=True))
+    return replace(_joined(" + ".join(text.name for text in texts), texts, f"{len(texts)} corpora"), parts=parts)
+
+
+def _joined(name: str, texts: Sequence[TextPair], what: str) -> TextPair:
+    source, target = JoinedText(tuple(text.source for text in texts)), JoinedText(tuple(text.target for text in texts))
+    hashes = text_sha256([text.source_sha256 for text in texts]), text_sha256([text.target_sha256 for text in texts])
+    variant = f"{what}, sha256 {hashes[0][:8]}… / {hashes[1][:8]}…"
+    return TextPair(name, source, target, *hashes, variant)

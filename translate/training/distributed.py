@@ -1,0 +1,203 @@
+"""The processes that train one model together: which of them this is, and what they tell each other.
+
+Each works on its part of every batch, and all take the same decisions: numbers are gathered, not guessed. The first
+one alone validates and writes. It knows nothing of models.
+"""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+
+from translate.data.batching import Indices
+from translate.errors import ConfigError, TrainingError
+from translate.training.interrupt import Interrupted
+
+# How long a process waits for the others, which may have a corpus to encode or a validation to do. One that is gone is
+# noticed at once: its connections close.
+PATIENCE = timedelta(days=1)
+FAREWELL = timedelta(seconds=10)  # within which a process that ends in order has written its last line
+
+T = TypeVar("T")
+log = logging.getLogger("translate")
+
+
+class Part(NamedTuple):
+    """The pairs of a batch that one process works on, and whether they count (1), or only keep it in step (0)."""
+
+    pairs: Indices
+    weight: int
+
+
+class Processes:
+    """A process by itself: what holds for several means for one of them."""
+
+    rank = 0
+    count = 1
+
+    def part(self, batch: Indices) -> Part:
+        """This process's part of a batch. The parts of all are the batch, and none of them is without a pair."""
+        return Part(batch, 1)
+
+    def gather(self, *numbers: float) -> NDArray[np.float64]:
+        """The numbers of all processes, a row for each, the same in all of them."""
+        return np.array([numbers], dtype=np.float64)
+
+    def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
+        """A CPU tensor of each process; all have one shape."""
+        return [tensor]
+
+    def first(self, work: Callable[[], T]) -> T:
+        """What `work` returns in the first process, which alone does it, while the others wait.
+
+        Raises:
+            Interrupted: in all of them, if `work` did.
+        """
+        return work()
+
+    @contextmanager
+    def first_ahead(self) -> Iterator[None]:
+        """The first process goes through what is inside before the others, which find it done."""
+        yield
+
+    def own_device(self, device: torch.device) -> torch.device:
+        """The device of this kind that is for this process. ConfigError where there are more processes than devices."""
+        return device
+
+    def part_ways(self, seed: int) -> None:
+        """Let each process draw its own random numbers from now on; the first goes on with those it had."""
+
+
+ALONE = Processes()
+
+
+class Group(Processes):
+    """One of several processes, started by torchrun or by whatever else sets its environment variables.
+
+    Raises:
+        ConfigError: one of these variables is missing.
+        TrainingError: inside of a `with` statement, in place of what PyTorch says when another process has ended.
+    """
+
+    def __init__(self) -> None:
+        missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+        if missing:
+            raise ConfigError(
+                f"the environment sets WORLD_SIZE, as for several processes, but not {' and '.join(missing)}; "
+                "start the processes by torchrun, or unset WORLD_SIZE"
+            )
+        self._store, self.rank, self.count = next(rendezvous("env://"))
+        self._last_word, self._failed = self.rank == 0, False
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+            store=self._store,
+            rank=self.rank,
+            world_size=self.count,
+            timeout=PATIENCE,
+        )
+        if self.rank > 0:
+            log.setLevel(logging.ERROR)
+
+    def __enter__(self) -> "Group":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Gloo's own errors have no type.
+        if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower()):
+            raise TrainingError(
+                "another process of this run has ended, and this one cannot go on without it; "
+                "its own message or the report of torchrun says why. Go on with the same command and --resume"
+            ) from error
+
+    def part(self, batch: Indices) -> Part:
+        # Pairs of a batch are sorted by length: every part gets short ones and long ones.
+        own = batch[self.rank :: self.count]
+        return Part(own, 1) if len(own) else Part(batch[:1], 0)
+
+    def gather(self, *numbers: float) -> NDArray[np.float64]:
+        return np.stack([row.numpy() for row in self.gather_tensors(torch.tensor(numbers, dtype=torch.float64))])
+
+    def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
+        tensors = [torch.empty_like(tensor) for _ in range(self.count)]
+        dist.all_gather(tensors, tensor)
+        return tensors
+
+    def first(self, work: Callable[[], T]) -> T:
+        outcome: list[Any] = [None, None]
+        if self.rank == 0:
+            try:
+                outcome[0] = work()
+            except Interrupted as stop:
+                outcome[1] = stop.signal_number
+        dist.broadcast_object_list(outcome, device=torch.device("cpu"))
+        found, signal_number = outcome
+        if signal_number is not None:
+            raise Interrupted(signal_number)
+        result: T = found
+        return result
+
+    @contextmanager
+    def first_ahead(self) -> Iterator[None]:
+        if self.rank > 0:
+            self.gather(0)
+        yield
+        if self.rank == 0:
+            self.gather(0)
+
+    def own_device(self, device: torch.device) -> torch.device:
+        if device.type != "cuda":
+            return device
+        number, devices = int(os.environ.get("LOCAL_RANK", self.rank)), torch.cuda.device_count()
+        if number >= devices:
+            raise ConfigError(
+                f"more processes than CUDA devices, of which this machine has {devices}; "
+                "lower --nproc-per-node, or use device=cpu"
+            )
+        torch.cuda.set_device(number)
+        return torch.device("cuda", number)
+
+    def part_ways(self, seed: int) -> None:
+        if self.rank > 0:
+            torch.manual_seed(seed_of(seed, 0, self.rank))
+
+    def tells(self, message: str) -> bool:
+        """Whether this process is the one to say what has ended the run: the first that asks. torchrun repeats it."""
+        if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+            content = {"message": message, "extraInfo": {"py_callstack": message, "timestamp": str(int(time.time()))}}
+            Path(file).write_text(json.dumps({"message": content}), encoding="utf-8")
+        self._failed = True
+        try:
+            self._last_word = self._store.add("translate/told", 1) == 1
+        except RuntimeError:  # The store has ended with the process that kept it.
+            self._last_word = True
+        return self._last_word
+
+    def leave(self) -> None:
+        """Stay until what had to be said is said: when a process fails, torchrun ends the others."""
+        with suppress(RuntimeError):
+            if self._last_word:
+                self._store.set("translate/end", "")
+            else:
+                self._store.wait(["translate/end"], FAREWELL)
+        if not self._failed:  # With a process that has failed this could wait for ever.
+            dist.destroy_process_group()
+
+
+def seed_of(*numbers: int) -> int:
+    """A seed that belongs to these numbers, and to hardly any others."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])

@@ -1,0 +1,125 @@
+"""One model in several processes: a copy in each (DDP), or its tensors shared out between them (FSDP).
+
+Either way the gradient of an update is the mean of what the processes have found, in all of them.
+"""
+
+import copy
+import warnings
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from translate.model.build import Model
+from translate.model.layers import DecoderLayer, EncoderLayer
+from translate.training.distributed import Processes
+
+
+class Single:
+    """The model of a process by itself, and what the other ways have to answer.
+
+    Calling it is the forward pass in training. `model` is trained; its parameters are what the optimizers get.
+    """
+
+    def __init__(self, model: Model, processes: Processes) -> None:
+        self.model = model
+        self.forward: nn.Module = model
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        return self.forward(*inputs)
+
+    def backward_pass(self, *, last: bool) -> AbstractContextManager[None]:
+        """Around the passes over one batch; after the `last` batch of an update the gradients are brought together."""
+        return nullcontext()
+
+    def whole_model(self) -> Model:
+        """The model with all its weights, to look at; in other processes than the first it may be anything."""
+        return self.model
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """All of a parameter, or of a tensor like one."""
+        return tensor
+
+    def part_of(self, tensor: Tensor, parameter: Tensor) -> Tensor:
+        """What this process holds of a whole tensor, which belongs to `parameter` and has its shape."""
+        return tensor
+
+    def weights(self) -> dict[str, Tensor]:
+        """All parameters, whole."""
+        return {name: self.whole(parameter.detach()) for name, parameter in self.model.named_parameters()}
+
+    @torch.no_grad()
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Replace all parameters by whole ones."""
+        for name, parameter in self.model.named_parameters():
+            parameter.copy_(self.part_of(weights[name], parameter))
+
+
+class Replicated(Single):
+    """A copy of the model in each process (torch.nn.parallel.DistributedDataParallel: Li et al., 2020)."""
+
+    def __init__(self, model: Model, processes: Processes) -> None:
+        super().__init__(model, processes)
+        with warnings.catch_warnings():
+            # Newer versions of PyTorch have another name for it, which the older ones do not know.
+            warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
+            # Tables of positions grow on demand, and differ between processes.
+            self.ddp = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+        self.forward = self.ddp
+
+    def backward_pass(self, *, last: bool) -> AbstractContextManager[None]:
+        return nullcontext() if last else self.ddp.no_sync()
+
+
+class Sharded(Single):
+    """Parameters, gradients and optimizer state shared out (torch.distributed.fsdp: Zhao et al., 2023).
+
+    The blocks are gathered one after the other when they compute. The first process has a whole copy besides, to
+    validate.
+    """
+
+    def __init__(self, model: Model, processes: Processes) -> None:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        super().__init__(model, processes)
+        self.copy = copy.deepcopy(model) if processes.rank == 0 else None
+        # Said of every projection, and of no consequence: nothing is changed in place.
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+        self.mesh = init_device_mesh(next(model.parameters()).device.type, (processes.count,))
+        for block in [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]:
+            if isinstance(block, DecoderLayer):  # Keys and values of the source are made before the block is called.
+                fully_shard(block.cross_attention.key, mesh=self.mesh)
+                fully_shard(block.cross_attention.value, mesh=self.mesh)
+            fully_shard(block, mesh=self.mesh)
+        fully_shard(model, mesh=self.mesh)
+
+    @torch.no_grad()
+    def whole_model(self) -> Model:
+        own = {} if self.copy is None else dict(self.copy.named_parameters())
+        for name, parameter in self.model.named_parameters():
+            tensor = self.whole(parameter)
+            if name in own:
+                own[name].copy_(tensor)
+        return self.model if self.copy is None else self.copy
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        from torch.distributed.tensor import DTensor
+
+        return tensor.full_tensor().cpu() if isinstance(tensor, DTensor) else tensor
+
+    def part_of(self, tensor: Tensor, parameter: Tensor) -> Tensor:
+        from torch.distributed.tensor import DTensor, Replicate
+
+        assert isinstance(parameter, DTensor)
+        everywhere = DTensor.from_local(tensor.to(self.mesh.device_type), self.mesh, [Replicate()], run_check=False)
+        return everywhere.redistribute(placements=parameter.placements)  # without a word to the others
+
+
+PARALLEL: dict[str, type[Single]] = {"ddp": Replicated, "fsdp": Sharded}
+
+
+def build_parallel(name: str, model: Model, processes: Processes) -> Single:
+    """The model in as many processes as there are, in the way of this name."""
+    return (Single if processes.count == 1 else PARALLEL[name])(model, processes)
