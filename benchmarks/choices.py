@@ -3,7 +3,7 @@
     python benchmarks/choices.py --data FOLDER [--seeds 1 2 3] [--only tokens|model] [--jobs 2] [section.key=value …]
 
 Trains benchmarks/choices.yaml once for every choice and seed, each in a process of one thread, `--jobs` at a time, and
-prints the two tables of docs/choices.md. All runs see the same pairs equally often. What is finished is not trained
+prints the tables of docs/choices.md. All runs see the same pairs equally often. What is finished is not trained
 again and what was interrupted goes on, so the command can be stopped and repeated.
 """
 
@@ -96,9 +96,13 @@ class Results:
         places = [RunFolder(folder / f"{SAME.get(choice, choice)}-{seed}") for seed in seeds]
         self.runs = [run for run in places if run.finished.is_file()]
 
+    def values(self, name: str) -> list[float]:
+        """A validation score of every run."""
+        return [read_about(run.model)["validation"][name] for run in self.runs]
+
     def score(self, name: str) -> str:
         """Mean and standard deviation of a validation score over the seeds."""
-        values = [read_about(run.model)["validation"][name] for run in self.runs]
+        values = self.values(name)
         spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
         return f"{statistics.mean(values):.1f}{spread}"
 
@@ -130,6 +134,24 @@ def print_tables(folder: Path, seeds: Sequence[int]) -> None:
         results = Results(folder, "-".join(("model", *variant)), seeds)
         if results.runs:
             print_row(*variant, results.score("bleu"), results.score("chrf"), *results.cost())
+    print()
+    print_effects({variant: Results(folder, "-".join(("model", *variant)), seeds).values("bleu") for variant in MODELS})
+
+
+def print_effects(values: dict[tuple[str, ...], list[float]]) -> None:
+    """What each choice adds to val BLEU, over all runs with one and with the other, and its standard error."""
+    print_row("choice", "adds to val BLEU", "runs of each")
+    print_row(*["---"] * 3)
+    several = [runs for runs in values.values() if len(runs) > 1]
+    if len(several) < len(values):
+        return
+    variance = sum(statistics.variance(runs) * (len(runs) - 1) for runs in several) / sum(len(r) - 1 for r in several)
+    for place, (usual, other) in enumerate((("post", "pre"), ("sinusoidal", "learned"), ("relu", "gelu"))):
+        sides = [[runs for variant, runs in values.items() if variant[place] == level] for level in (usual, other)]
+        usual_mean, other_mean = (statistics.mean(map(statistics.mean, side)) for side in sides)
+        error = (variance * sum(1 / len(runs) for side in sides for runs in side)) ** 0.5 / len(sides[0])
+        counts = " and ".join(str(sum(map(len, side))) for side in sides)
+        print_row(f"{other} instead of {usual}", f"{other_mean - usual_mean:+.2f} ± {error:.2f}", counts)
 
 
 def print_row(*cells: str) -> None:
