@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -118,10 +119,10 @@ def main() -> None:
             first.append(time.perf_counter() - started)
             row("from the start to the end of the first update", first[0])
 
-    setattr(Trainer, "_update", spy)  # noqa: B010 - mypy knows no patches
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     started = time.perf_counter()
-    train(config, overwrite=True)
+    with patch.object(Trainer, "_update", spy):
+        train(config, overwrite=True)
     row("and to the end of the run", time.perf_counter() - started)
     sizes = ((folder / f"train.{language}").stat().st_size for language in ("de", "en"))
     print(f"{sum(sizes) / 2**20:.0f} MiB of text, {asked.updates} updates, {os.cpu_count()} CPUs")

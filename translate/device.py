@@ -72,7 +72,7 @@ def keep_memory() -> None:
     """Let glibc keep the memory of tensors that are gone for those to come, until `release_memory`.
 
     Otherwise it hands every large tensor back to the operating system, which clears each page before it gives it out
-    again: a fifth of the CPU time of small models. Other C libraries do without.
+    again: a sixth of the CPU time of small models. Other C libraries do without.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
