@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import cross_entropy, kl_div
 
 from translate.training import loss as loss_module
-from translate.training.loss import Sums, divergence, smoothed_loss
+from translate.training.loss import Sums, r_drop_loss, smoothed_loss
 
 
 def drawn(rows: int = 7, size: int = 11, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -48,29 +48,41 @@ def test_sums_in_float32_whatever_the_logits(smoothing: float) -> None:
     assert logits_NV.grad.dtype is torch.bfloat16
 
 
+@pytest.mark.parametrize("weight", [0.0, 1.0, 5.0])
 @pytest.mark.parametrize("at_once", [1, 30, 2**18])
-def test_divergence_equals_pytorch_in_value_and_gradient(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r_drop_equals_pytorch_in_value_and_gradient(
+    weight: float, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loss_module, "ELEMENTS_AT_ONCE", at_once)
-    one_NV, _ = drawn()
+    one_NV, labels_N = drawn()
     other_NV = torch.randn(one_NV.shape, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    log_p, log_q = one_NV.log_softmax(1), other_NV.log_softmax(1)
-    kl = (
-        kl_div(log_q, log_p, reduction="sum", log_target=True),
-        kl_div(log_p, log_q, reduction="sum", log_target=True),
+    before = one_NV.clone()
+    passes = [one_NV, other_NV]
+    loss, nll = r_drop_loss(one_NV, other_NV, labels_N, 0.1, weight)
+    log_p, log_q = (scores_NV.log_softmax(1) for scores_NV in passes)
+    apart = kl_div(log_q, log_p, reduction="sum", log_target=True) + kl_div(
+        log_p, log_q, reduction="sum", log_target=True
     )
-    found, expected = divergence(one_NV, other_NV), sum(kl) / 2
-    torch.testing.assert_close(found, expected)
-    for ours, theirs in zip(*(torch.autograd.grad(3 * t, [one_NV, other_NV]) for t in (found, expected)), strict=True):
+    smoothed = sum(cross_entropy(scores, labels_N, reduction="sum", label_smoothing=0.1) for scores in passes)
+    expected = (smoothed + weight * apart / 2) / 2
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, sum(cross_entropy(scores, labels_N, reduction="sum") for scores in passes) / 2)
+    for ours, theirs in zip(*(torch.autograd.grad(3 * t, passes) for t in (loss, expected)), strict=True):
         torch.testing.assert_close(ours, theirs)
+    assert torch.equal(one_NV, before)
+    assert not nll.requires_grad
 
 
-def test_nothing_diverges_from_itself() -> None:
-    logits_NV, _ = drawn()
-    found = divergence(logits_NV, logits_NV.detach())
-    assert found.item() == 0.0
-    found.backward()
-    assert logits_NV.grad is not None
-    assert logits_NV.grad.abs().max() < 1e-6
+def test_passes_that_agree_have_the_loss_of_one() -> None:
+    logits_NV, labels_N = drawn()
+    same_NV = logits_NV.detach().clone().requires_grad_()
+    found = r_drop_loss(logits_NV, same_NV, labels_N, 0.1, 4.0)
+    expected = smoothed_loss(logits_NV, labels_N, 0.1)
+    torch.testing.assert_close(found, expected)
+    halves = torch.autograd.grad(found[0], [logits_NV, same_NV])
+    (whole,) = torch.autograd.grad(expected[0], logits_NV)
+    for half in halves:
+        torch.testing.assert_close(2 * half, whole)
 
 
 def test_large_logits_stay_finite() -> None:

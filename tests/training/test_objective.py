@@ -64,10 +64,3 @@ def test_r_drop_is_half_of_what_the_paper_writes(weight: float, batch: Batch) ->
     torch.testing.assert_close(nll, surprise)
     for ours, theirs in zip(*(torch.autograd.grad(t, logits.seen) for t in (loss, expected)), strict=True):
         torch.testing.assert_close(ours, theirs)
-
-
-def test_passes_that_agree_leave_the_cross_entropy(batch: Batch) -> None:
-    scores = torch.randn(len(batch.labels_N), SIZE, generator=torch.Generator().manual_seed(0))
-    loss, nll = RDrop(0.1, 4.0)(lambda twice: scores.repeat(2, 1), batch)
-    expected = CrossEntropy(0.1)(lambda once: scores, batch)
-    torch.testing.assert_close((loss, nll), expected)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from translate.config.schema import TrainingConfig
 from translate.data.batching import Batch
-from translate.training.loss import divergence, smoothed_loss
+from translate.training.loss import r_drop_loss, smoothed_loss
 
 Logits = Callable[[Batch], Tensor]  # the model's scores of the next token at each real target position, (N, V)
 
@@ -31,20 +31,14 @@ class CrossEntropy:
 
 @dataclass(frozen=True)
 class RDrop:
-    """Two passes with different dropout, whose distributions are drawn together (R-Drop: Wu et al., 2021, equation 4).
-
-    Half of what the paper minimizes, so that with weight 0 it is the cross-entropy of one pass.
-    """
+    """Two passes with different dropout, whose distributions are drawn together (R-Drop: Wu et al., 2021)."""
 
     smoothing: float
     weight: float
 
     def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]:
-        twice = batch.twice()
-        logits_NV = logits(twice)
-        loss, nll = smoothed_loss(logits_NV, twice.labels_N, self.smoothing)
-        one_NV, other_NV = logits_NV.chunk(2)
-        return (loss + self.weight * divergence(one_NV, other_NV)) / 2, nll / 2
+        one_NV, other_NV = logits(batch.twice()).chunk(2)
+        return r_drop_loss(one_NV, other_NV, batch.labels_N, self.smoothing, self.weight)
 
 
 def build_objective(config: TrainingConfig) -> Objective:
