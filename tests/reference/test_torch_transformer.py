@@ -174,9 +174,10 @@ WIDTHS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("heads", [1, 2, 6])
 @pytest.mark.parametrize("widths", WIDTHS)
 @pytest.mark.parametrize("kind", ["everything", "padding", "any mask", "causal"])
-def test_attention_equals_a_loop_over_heads_and_queries(heads: int, widths: str, kind: str) -> None:
+@pytest.mark.parametrize("training", [True, False])
+def test_attention_equals_a_loop_over_heads_and_queries(heads: int, widths: str, kind: str, training: bool) -> None:
     generator = torch.Generator().manual_seed(heads)
-    attention = MultiHeadAttention(d_model=12, heads=heads, dropout=0.0, **WIDTHS[widths]).double()
+    attention = MultiHeadAttention(d_model=12, heads=heads, dropout=0.0, **WIDTHS[widths]).double().train(training)
     for parameter in attention.parameters():
         nn.init.normal_(parameter, generator=generator)
     x_BTD = torch.randn(3, 5, 12, generator=generator, dtype=torch.float64)
@@ -193,8 +194,9 @@ def test_attention_equals_a_loop_over_heads_and_queries(heads: int, widths: str,
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_attention_that_sees_nothing_gathers_zeros() -> None:
-    attention = MultiHeadAttention(d_model=8, heads=2, dropout=0.0)
+@pytest.mark.parametrize("training", [True, False])
+def test_attention_that_sees_nothing_gathers_zeros(training: bool) -> None:
+    attention = MultiHeadAttention(d_model=8, heads=2, dropout=0.0).train(training)
     x_BTD = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))
     found = attention(x_BTD, attention.keys_values(x_BTD), mask_B1TS=torch.zeros(1, 1, 1, 3, dtype=torch.bool))
     assert torch.equal(found, attention.output.bias.expand(1, 3, 8))
