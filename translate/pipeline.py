@@ -22,6 +22,7 @@ from translate.data.resegmented import ResegmentedDataset
 from translate.device import PRECISIONS, keep_memory, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
 from translate.model.build import Model
+from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.paths import commit
 from translate.runs import RunFolder
@@ -74,7 +75,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     started = time.perf_counter()
     labelled = isinstance(config.data, LabelledDataConfig)
     device = processes.own_device(resolve_device(config.device, config.threads))
-    keep_memory()
+    if "memory" not in config.training.plain:
+        keep_memory()
     with processes.first_ahead():  # It makes the folder, and the cache from which the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = read_training_text(config)
@@ -106,6 +108,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
 
     torch.manual_seed(config.seed)
     model = fresh_model(config, source, target).to(device)
+    make_plain(model, config.training.plain)
     processes.part_ways(config.seed)
     check_lengths(model, dataset, plan.pairs, "or leave it out with data.filter.max_tokens")
     check_lengths(model, valid_set, np.arange(len(valid_set)), "validation text is never left out")

@@ -113,6 +113,8 @@ def _in_words(kind: Any, limits: list[Any]) -> str:
         return f"a list of {len(items)}, each {each}"
     if get_origin(kind) is list:
         return f"a list (each {' or '.join(_in_words(*member) for member in _split(get_args(kind)[0], []))})"
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
     if kind in (int, float):
         return f"{'a whole number' if kind is int else 'a number'}{_range(limits)}"
     text = "text (not empty)" if any(getattr(limit, "min_length", 0) for limit in limits) else "text"

@@ -416,6 +416,11 @@ class TrainingConfig(Section):
         "auto",
         description="Arithmetic of the forward and backward pass. auto: bfloat16 where this device has it in hardware.",
     )
+    plain: list[Literal["attention", "dropout", "loss", "memory"]] = Field(
+        [],
+        description="Fast paths to do without, where one is suspected: attention written out, dropout of 16 random "
+        "bits, loss with its gradient in one pass, memory kept from update to update. They are for CPUs.",
+    )
     validate_every: PositiveInt | None = Field(None, description="Updates between validations. Default: once an epoch.")
     checkpoint_every: PositiveInt | None = Field(
         None, description="Updates between training states to resume from. Default: at every validation."

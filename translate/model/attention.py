@@ -54,7 +54,9 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads = heads
-        self.dropout = Dropout(dropout)
+        self.dropout = dropout
+        self.drop = Dropout(dropout)
+        self.written_out = True  # in training on CPUs
         d_qk, d_v = d_qk or d_model // heads, d_v or d_model // heads
         self.query = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
         self.key = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
@@ -79,14 +81,14 @@ class MultiHeadAttention(nn.Module):
         A row that may look nowhere gathers zeros, never NaN.
         """
         q_BHTK = self._split(self.query(x_BTD))
-        if self.training and x_BTD.device.type == "cpu":
+        if self.written_out and self.training and x_BTD.device.type == "cpu":
             gathered_BHTV = self._gather(q_BHTK, *seen, mask_B1TS=mask_B1TS, causal=causal)
         else:
             gathered_BHTV = F.scaled_dot_product_attention(
                 q_BHTK,
                 *seen,
                 attn_mask=mask_B1TS,
-                dropout_p=self.dropout.p if self.training else 0.0,
+                dropout_p=self.dropout if self.training else 0.0,
                 is_causal=causal,
             )
         return self.output(gathered_BHTV.transpose(1, 2).flatten(2))
@@ -104,7 +106,7 @@ class MultiHeadAttention(nn.Module):
             scores_BHTS += torch.full(scores_BHTS.shape[2:], HIDDEN, dtype=scores_BHTS.dtype).triu_(1)
         if mask_B1TS is not None:
             scores_BHTS += torch.where(mask_B1TS, 0.0, HIDDEN).to(scores_BHTS.dtype)
-        gathered_BHTV = self.dropout(scores_BHTS.softmax(-1)) @ v_BHSV
+        gathered_BHTV = self.drop(scores_BHTS.softmax(-1)) @ v_BHSV
         if mask_B1TS is None or (sees_B1T1 := mask_B1TS.any(-1, keepdim=True)).all():
             return gathered_BHTV
         return gathered_BHTV * sees_B1T1

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy, kl_div
 
 ELEMENTS_AT_ONCE = 2**19  # of the logits: two megabytes in float32, which caches hold, and few calls
 
@@ -117,6 +118,24 @@ class _RDropLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         return *(gradient * loss_gradient.to(gradient.dtype) for gradient in ctx.saved_tensors), None, None, None
+
+
+def plain_smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The same as `smoothed_loss`, by PyTorch's own cross-entropy."""
+    scores_NV = logits_NV.float()
+    loss = cross_entropy(scores_NV, labels_N, reduction="sum", label_smoothing=smoothing)
+    return loss, cross_entropy(scores_NV.detach(), labels_N, reduction="sum")
+
+
+def plain_r_drop_loss(
+    one_NV: Tensor, other_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float
+) -> tuple[Tensor, Tensor]:
+    """The same as `r_drop_loss`, by PyTorch's own cross-entropy and divergence."""
+    losses = [plain_smoothed_loss(scores_NV, labels_N, smoothing) for scores_NV in (one_NV, other_NV)]
+    loss, nll = (torch.stack(sums).mean() for sums in zip(*losses, strict=True))
+    logs = [scores_NV.float().log_softmax(1) for scores_NV in (one_NV, other_NV)]
+    divergences = [kl_div(q, p, reduction="sum", log_target=True) for p, q in (logs, reversed(logs))]
+    return loss + weight * torch.stack(divergences).sum() / 4, nll
 
 
 def _normalizer(scores_RV: Tensor, probability_RV: Tensor) -> Tensor:

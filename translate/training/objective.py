@@ -8,7 +8,7 @@ from torch import Tensor
 
 from translate.config.schema import TrainingConfig
 from translate.data.batching import Batch
-from translate.training.loss import r_drop_loss, smoothed_loss
+from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss, smoothed_loss
 
 Logits = Callable[[Batch], Tensor]  # the model's scores of the next token at each real target position, (N, V)
 
@@ -24,9 +24,10 @@ class CrossEntropy:
     """One pass."""
 
     smoothing: float
+    loss: Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]] = smoothed_loss
 
     def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]:
-        return smoothed_loss(logits(batch), batch.labels_N, self.smoothing)
+        return self.loss(logits(batch), batch.labels_N, self.smoothing)
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,17 @@ class RDrop:
 
     smoothing: float
     weight: float
+    loss: Callable[[Tensor, Tensor, Tensor, float, float], tuple[Tensor, Tensor]] = r_drop_loss
 
     def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]:
         one_NV, other_NV = logits(batch.twice()).chunk(2)
-        return r_drop_loss(one_NV, other_NV, batch.labels_N, self.smoothing, self.weight)
+        return self.loss(one_NV, other_NV, batch.labels_N, self.smoothing, self.weight)
 
 
 def build_objective(config: TrainingConfig) -> Objective:
     """The objective that the settings ask for."""
+    plain = "loss" in config.plain
     if config.r_drop > 0:
-        return RDrop(config.label_smoothing, config.r_drop)
-    return CrossEntropy(config.label_smoothing)
+        loss = plain_r_drop_loss if plain else r_drop_loss
+        return RDrop(config.label_smoothing, config.r_drop, loss)
+    return CrossEntropy(config.label_smoothing, plain_smoothed_loss if plain else smoothed_loss)

@@ -1,0 +1,77 @@
+"""The fast paths of training compute what PyTorch's own operators do: the loss, and the gradient of every parameter."""
+
+from typing import get_args
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from translate.config.schema import ModelConfig, TrainingConfig
+from translate.data.batching import Batch
+from translate.device import arithmetic
+from translate.model.build import build_transformer
+from translate.model.dropout import Dropout
+from translate.model.plain import make_plain
+from translate.text.vocabulary import PAD
+from translate.training.objective import build_objective
+
+NAMES = get_args(get_args(TrainingConfig.model_fields["plain"].annotation)[0])
+CPU = torch.device("cpu")
+SIZE = 50
+
+
+def batch() -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    source_BS, target_BT = (torch.randint(4, SIZE, (6, width), generator=generator) for width in (9, 7))
+    source_mask_BS = torch.arange(9) < torch.tensor([9, 9, 5, 1, 7, 2])[:, None]
+    target_mask_BT = torch.arange(7) < torch.tensor([3, 7, 7, 1, 6, 2])[:, None]
+    return Batch(source_BS, source_mask_BS, target_BT, target_mask_BT, target_BT[target_mask_BT])
+
+
+def gradients(
+    norm: str, settings: TrainingConfig, dtype: torch.dtype
+) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
+    torch.manual_seed(1)
+    config = ModelConfig.model_validate(
+        {"d_model": 32, "ffn": 64, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0, "norm": norm}
+    )
+    model = build_transformer(config, source_size=SIZE, target_size=SIZE, pad=PAD).train()
+    make_plain(model, settings.plain)
+
+    def logits(batch: Batch) -> Tensor:
+        with arithmetic(dtype, CPU):
+            scores_NV: Tensor = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
+        return scores_NV
+
+    loss, nll = build_objective(settings)(logits, batch())
+    loss.backward()
+    found = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    assert len(found) == len(list(model.parameters()))
+    return (loss.detach(), nll.detach()), found
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)])
+def test_loss_and_gradients_are_those_of_plain_float32(
+    norm: str, r_drop: float, dtype: torch.dtype, tolerance: float
+) -> None:
+    fast = TrainingConfig(r_drop=r_drop)
+    plain = TrainingConfig.model_validate({"r_drop": r_drop, "plain": list(NAMES)})
+    sums, found = gradients(norm, fast, dtype)
+    expected_sums, expected = gradients(norm, plain, torch.float32)
+    torch.testing.assert_close(sums, expected_sums, rtol=tolerance / 20, atol=0.0)
+    longest = max(gradient.norm().item() for gradient in expected.values())
+    for name, gradient in expected.items():
+        # A key's bias changes nothing: its gradient is zero, and rounding.
+        assert (found[name] - gradient).norm() <= tolerance * max(gradient.norm().item(), 1e-2 * longest), name
+
+
+def test_plain_dropout_is_pytorchs() -> None:
+    config = ModelConfig(d_model=16, heads=2, attention_dropout=0.2, ffn_dropout=0.3)
+    model = build_transformer(config, source_size=SIZE, target_size=SIZE, pad=PAD)
+    before = [module.p for module in model.modules() if isinstance(module, Dropout)]
+    assert before
+    make_plain(model, ["dropout"])
+    assert [module.p for module in model.modules() if isinstance(module, nn.Dropout)] == before
+    assert not any(isinstance(module, Dropout) for module in model.modules())

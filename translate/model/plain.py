@@ -1,0 +1,19 @@
+"""PyTorch's own operators in place of the fast ones: to see what those gain, and whether they are to blame."""
+
+from collections.abc import Collection
+
+from torch import nn
+
+from translate.model.attention import MultiHeadAttention
+from translate.model.dropout import Dropout
+
+
+def make_plain(model: nn.Module, names: Collection[str]) -> None:
+    """Do without those fast paths in all of `model` that `names` holds: attention, dropout. Its weights stay."""
+    for module in model.modules():
+        if "attention" in names and isinstance(module, MultiHeadAttention):
+            module.written_out = False
+        if "dropout" in names:
+            for name, child in module.named_children():
+                if isinstance(child, Dropout):
+                    setattr(module, name, nn.Dropout(child.p))
