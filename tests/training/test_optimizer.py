@@ -8,14 +8,14 @@ from pydantic import TypeAdapter
 from torch import nn, optim
 
 from translate.config.schema import ModelConfig, TrainingConfig
-from translate.errors import ConfigError
 from translate.model.build import build_transformer
+from translate.training.muon import Muon
 from translate.training.optimizer import OptimizerConfig, build_optimizers, split_parameters
 
 KINDS: dict[str, tuple[type[optim.Optimizer], ...]] = {
     "adam": (optim.Adam,),
     "adamw": (optim.AdamW,),
-    "muon": (optim.Muon, optim.AdamW),
+    "muon": (Muon, optim.AdamW),
 }
 TIES = get_args(ModelConfig.model_fields["tie"].annotation)
 POSITIONS = get_args(ModelConfig.model_fields["positions"].annotation)
@@ -98,11 +98,3 @@ def test_settings_reach_both_optimizers_of_muon() -> None:
     (muon,), (adamw,) = (optimizer.param_groups for optimizer in build_optimizers(settings, small_model()))
     assert (muon["lr"], muon["momentum"], muon["weight_decay"]) == (0.02, 0.5, 0.25)
     assert (adamw["lr"], adamw["betas"], adamw["eps"], adamw["weight_decay"]) == (0.02, (0.8, 0.9), 1e-5, 0.0)
-
-
-def test_muon_needs_a_pytorch_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(optim, "Muon")
-    monkeypatch.setattr(torch, "__version__", "2.8.0")
-    with pytest.raises(ConfigError) as caught:
-        build_optimizers(settings_of("muon"), small_model())
-    assert str(caught.value) == ("training.optimizer.kind: muon needs PyTorch 2.9 or later, this is 2.8.0; use adamw")

@@ -343,7 +343,7 @@ class AdamWConfig(Section):
 
 
 class MuonConfig(Section):
-    """Muon (Jordan et al., 2024) for the matrices between layers, AdamW for everything else. Needs PyTorch 2.9."""
+    """Muon (Jordan et al., 2024) for the matrices between layers, AdamW for everything else."""
 
     kind: Literal["muon"] = Field("muon", description="Muon for hidden matrices, AdamW for the rest.")
     lr: PositiveFloat = Field(

@@ -1,21 +1,16 @@
-"""The optimizers that turn gradients into updates, PyTorch's own, built from their settings."""
+"""The optimizers that turn gradients into updates, built from their settings."""
 
-import torch
 from torch import nn, optim
 
 from translate.config.schema import AdamConfig, AdamWConfig, MuonConfig
-from translate.errors import ConfigError
 from translate.model.positions import LearnedPositions
+from translate.training.muon import Muon
 
 OptimizerConfig = AdamConfig | AdamWConfig | MuonConfig
 
 
 def build_optimizers(config: OptimizerConfig, model: nn.Module) -> list[optim.Optimizer]:
-    """Optimizers that together update each parameter of the model once. The schedule sets the rate at each update.
-
-    Raises:
-        ConfigError: this version of PyTorch does not have the optimizer.
-    """
+    """Optimizers that together update each parameter of the model once. The schedule sets the rate at each update."""
     matrices, others = split_parameters(model)
     match config:
         case AdamConfig():
@@ -27,17 +22,7 @@ def build_optimizers(config: OptimizerConfig, model: nn.Module) -> list[optim.Op
             ]
             return [optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)]
         case MuonConfig():
-            if not hasattr(optim, "Muon"):
-                raise ConfigError(
-                    f"training.optimizer.kind: muon needs PyTorch 2.9 or later, this is {torch.__version__}; use adamw"
-                )
-            muon = optim.Muon(
-                matrices,
-                lr=config.lr,
-                weight_decay=config.weight_decay,
-                momentum=config.momentum,
-                adjust_lr_fn="match_rms_adamw",
-            )
+            muon = Muon(matrices, lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
             adamw = optim.AdamW(others, lr=config.lr, betas=config.betas, eps=config.eps, weight_decay=0.0, fused=True)
             return [muon, adamw]
 

@@ -1,0 +1,70 @@
+"""Muon (Jordan et al., 2024), for all matrices of one shape at a time."""
+
+from collections.abc import Iterable
+from itertools import groupby
+
+import torch
+from torch import Tensor, nn, optim
+
+COEFFICIENTS = (3.4445, -4.775, 2.0315)  # of Jordan et al.: they bring small singular values close to 1 soonest
+STEPS = 5
+
+
+class Muon(optim.Optimizer):
+    """Moves matrices along their mean gradient with all singular values made about equal, as long as AdamW's updates.
+
+    The same as `torch.optim.Muon(…, adjust_lr_fn="match_rms_adamw")`, which came with PyTorch 2.9 and takes one matrix
+    after the other: for matrices of 128 x 128 that is twice as slow.
+
+    Args:
+        parameters: matrices.
+        lr: AdamW's learning rate; updates are scaled to the size of AdamW's (Liu et al., 2025).
+        momentum: decay of the running mean of gradients, with which Nesterov's look ahead is taken.
+        weight_decay: decoupled weight decay.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, momentum: float, weight_decay: float) -> None:
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One update of every matrix that has a gradient."""
+        assert closure is None
+        for group in self.param_groups:
+            matrices = sorted((p for p in group["params"] if p.grad is not None), key=_shape)
+            for shape, alike in groupby(matrices, _shape):
+                self._step(list(alike), max(shape) ** 0.5, **{k: v for k, v in group.items() if k != "params"})
+
+    def _step(
+        self, matrices: list[Tensor], scale: float, *, lr: float, momentum: float, weight_decay: float
+    ) -> None:
+        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+        for matrix, gradient in zip(matrices, gradients, strict=True):
+            if not self.state[matrix]:
+                self.state[matrix]["momentum_buffer"] = torch.zeros_like(gradient)
+        means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
+        torch._foreach_lerp_(means, gradients, 1 - momentum)
+        ahead = torch.stack(torch._foreach_lerp(gradients, means, momentum))
+        torch._foreach_mul_(matrices, 1 - lr * weight_decay)
+        torch._foreach_add_(matrices, list(even_out(ahead).to(ahead.dtype)), alpha=-0.2 * scale * lr)
+
+
+def even_out(matrices_NRC: Tensor) -> Tensor:
+    """N matrices of R rows and C columns with singular values between about 0.7 and 1.2, in bfloat16: (N, R, C).
+
+    Newton-Schulz iterations of fifth order, in place of the exact but slow singular value decomposition.
+    """
+    a, b, c = COEFFICIENTS
+    tall = matrices_NRC.shape[1] > matrices_NRC.shape[2]
+    x_NRC = matrices_NRC.bfloat16()
+    x_NRC = x_NRC.mT if tall else x_NRC
+    x_NRC = x_NRC / x_NRC.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(STEPS):
+        gram_NRR = x_NRC @ x_NRC.mT
+        change_NRR = torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=b, alpha=c)
+        x_NRC = torch.baddbmm(x_NRC, change_NRR, x_NRC, beta=a)
+    return x_NRC.mT if tall else x_NRC
+
+
+def _shape(matrix: Tensor) -> tuple[int, ...]:
+    return tuple(matrix.shape)
