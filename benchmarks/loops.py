@@ -1,0 +1,416 @@
+"""Training loops that this project is measured beside: plain PyTorch, and other toolkits where they are installed.
+
+    python benchmarks/loops.py JOB.json NAME
+
+is one loop in a process of its own, as benchmarks/peers.py starts it: each line of standard input asks for one pass
+over other pairs, and is answered by a line of JSON. A loop needs PyTorch and the toolkit that it is about, and knows
+nothing of this project: toolkits may live in another environment.
+
+Dimension letters in names: B pairs, S source positions, T target positions, D width, V target vocabulary.
+"""
+
+import contextlib
+import importlib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn, optim
+from torch.nn.utils.rnn import pad_sequence
+
+UNK, PAD, BOS, EOS = range(4)  # In this project, and in JoeyNMT.
+SIDE = 2048  # of the matrices by which the ceiling is measured
+
+Pass = dict[str, float]
+Batches = list[list[int]]  # each by the numbers of its pairs
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all loops train, and on what.
+
+    Args:
+        config: the settings of this project as plain values.
+        arithmetic: float32 or bfloat16, whichever is the quicker one here.
+        source, target: ids of each sentence, without BOS and EOS.
+        shuffled: the batches of each pass, in random order.
+        bucketed: the same pairs, in as many batches of sentences of similar length.
+    """
+
+    config: dict[str, Any]
+    arithmetic: str
+    threads: int
+    source_words: int
+    target_words: int
+    source: list[list[int]]
+    target: list[list[int]]
+    shuffled: list[Batches]
+    bucketed: list[Batches]
+
+    @classmethod
+    def read(cls, path: Path) -> "Job":
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+    @property
+    def model(self) -> SimpleNamespace:
+        """The dimensions, by the names that they have in a config."""
+        return SimpleNamespace(**self.config["model"])
+
+    @property
+    def rate(self) -> float:
+        return float(self.config["training"]["optimizer"]["lr"])
+
+    @property
+    def clip_norm(self) -> float:
+        return float(self.config["training"]["clip_norm"] or math.inf)
+
+    def padded(self, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """Source with EOS (B, S), and target between BOS and EOS (B, T + 1)."""
+        source = [torch.tensor([*self.source[row], EOS]) for row in rows]
+        target = [torch.tensor([BOS, *self.target[row], EOS]) for row in rows]
+        return pad_sequence(source, True, PAD), pad_sequence(target, True, PAD)
+
+
+def train(job: Job, passes: list[Batches], update: Callable[[Tensor, Tensor], Tensor]) -> Iterator[Pass]:
+    """One pass after the other, by a function that updates the weights and returns the mean loss of a target token."""
+    for batches in passes:
+        started = time.perf_counter()
+        loss, tokens = 0.0, 0
+        for rows in batches:
+            count = sum(len(job.target[row]) + 1 for row in rows)
+            loss += update(*job.padded(rows)).item() * count
+            tokens += count
+        yield {"seconds": time.perf_counter() - started, "loss": loss / tokens}
+
+
+# --- PyTorch ---------------------------------------------------------------------------------------------------------
+
+
+class PlainTransformer(nn.Module):
+    """torch.nn.Transformer with embeddings, learned positions and a projection, as tutorials put them together."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        sizes = job.model
+        self.source = nn.Embedding(job.source_words, sizes.d_model)
+        self.target = nn.Embedding(job.target_words, sizes.d_model)
+        self.positions = nn.Embedding(sizes.max_positions, sizes.d_model)
+        self.dropout = nn.Dropout(sizes.dropout)
+        self.transformer = nn.Transformer(
+            sizes.d_model,
+            sizes.heads,
+            sizes.encoder_layers,
+            sizes.decoder_layers,
+            sizes.ffn,
+            sizes.dropout,
+            batch_first=True,
+        )
+        self.projection = nn.Linear(sizes.d_model, job.target_words)
+        for weight in self.parameters():
+            if weight.dim() > 1:
+                nn.init.xavier_uniform_(weight)
+
+    def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
+        ahead_TT = nn.Transformer.generate_square_subsequent_mask(target_BT.shape[1]).isinf()
+        out_BTD = self.transformer(
+            self._embed(self.source, source_BS),
+            self._embed(self.target, target_BT),
+            tgt_mask=ahead_TT,
+            src_key_padding_mask=source_BS == PAD,
+            tgt_key_padding_mask=target_BT == PAD,
+            memory_key_padding_mask=source_BS == PAD,
+        )
+        logits_BTV: Tensor = self.projection(out_BTD)
+        return logits_BTV
+
+    def _embed(self, tokens: nn.Embedding, ids_BT: Tensor) -> Tensor:
+        places_T = torch.arange(ids_BT.shape[1])
+        embedded: Tensor = self.dropout(tokens(ids_BT) * math.sqrt(tokens.embedding_dim) + self.positions(places_T))
+        return embedded
+
+
+def plain(job: Job) -> Iterator[Pass]:
+    """What a tutorial writes: float32, batches in random order, each padded to its longest sentence."""
+    model = PlainTransformer(job).train()
+    optimizer = optim.Adam(model.parameters(), lr=job.rate)
+    loss_of = nn.CrossEntropyLoss(ignore_index=PAD)
+
+    def update(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss: Tensor = loss_of(model(source_BS, framed_BT[:, :-1]).flatten(0, 1), framed_BT[:, 1:].flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), job.clip_norm)
+        optimizer.step()
+        return loss
+
+    yield from train(job, job.shuffled, update)
+
+
+def tuned(job: Job) -> Iterator[Pass]:
+    """The same module with what is known to help: sentences of similar length together, autocast, a fused optimizer.
+
+    benchmarks/peers.py starts it with glibc's settings for keeping memory.
+    """
+    model = PlainTransformer(job).train()
+    optimizer = optim.Adam(model.parameters(), lr=job.rate, fused=True)
+    loss_of = nn.CrossEntropyLoss(ignore_index=PAD)
+
+    def update(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=job.arithmetic == "bfloat16"):
+            logits_BTV = model(source_BS, framed_BT[:, :-1])
+        loss: Tensor = loss_of(logits_BTV.float().flatten(0, 1), framed_BT[:, 1:].flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), job.clip_norm)
+        optimizer.step()
+        return loss
+
+    yield from train(job, job.bucketed, update)
+
+
+def ceiling(job: Job) -> Iterator[Pass]:
+    """Operations a second (two for each multiplication and addition) of large matrix products, by their arithmetic."""
+    while True:
+        found = {}
+        for dtype in (torch.float32, torch.bfloat16):
+            a, b = (torch.rand(SIDE, SIDE).to(dtype) for _ in range(2))
+            out = torch.empty_like(a)
+            seconds = []
+            for _ in range(6):
+                started = time.perf_counter()
+                torch.mm(a, b, out=out)
+                seconds.append(time.perf_counter() - started)
+            found[str(dtype).removeprefix("torch.")] = 2 * SIDE**3 / min(seconds)
+        yield found
+
+
+# --- toolkits --------------------------------------------------------------------------------------------------------
+# All in float32, which is what each of them does on a CPU unless told otherwise.
+
+
+def marian(job: Job) -> Iterator[Pass]:
+    """MarianMTModel of Hugging Face's transformers, by a loop that does what its Trainer does by default.
+
+    That is: batches in random order, its fused AdamW without weight decay. No more than the loop is timed here: the
+    Trainer has further costs of its own.
+    """
+    transformers = importlib.import_module("transformers")
+    sizes = job.model
+    config = transformers.MarianConfig(
+        vocab_size=job.source_words,
+        decoder_vocab_size=job.target_words,
+        share_encoder_decoder_embeddings=False,
+        tie_word_embeddings=False,
+        d_model=sizes.d_model,
+        encoder_layers=sizes.encoder_layers,
+        decoder_layers=sizes.decoder_layers,
+        encoder_attention_heads=sizes.heads,
+        decoder_attention_heads=sizes.heads,
+        encoder_ffn_dim=sizes.ffn,
+        decoder_ffn_dim=sizes.ffn,
+        activation_function="relu",
+        dropout=sizes.dropout,
+        attention_dropout=sizes.dropout,
+        activation_dropout=sizes.dropout,
+        max_position_embeddings=sizes.max_positions,
+        scale_embedding=True,
+        use_cache=False,
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        forced_eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+    )
+    model = transformers.MarianMTModel(config).train()
+    optimizer = optim.AdamW(model.parameters(), lr=job.rate, weight_decay=0.0, fused=True)
+
+    def update(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
+        labels_BT = framed_BT[:, 1:].masked_fill(framed_BT[:, 1:] == PAD, -100)
+        loss: Tensor = model(input_ids=source_BS, attention_mask=(source_BS != PAD).long(), labels=labels_BT).loss
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), job.clip_norm)
+        optimizer.step()
+        model.zero_grad()
+        return loss
+
+    yield from train(job, job.shuffled, update)
+
+
+def joey(job: Job) -> Iterator[Pass]:
+    """JoeyNMT's model, batches and loss, by the steps of its TrainManager; it reads in random order, too."""
+    batches, models, vocabularies = (
+        importlib.import_module(f"joeynmt.{name}") for name in ("batch", "model", "vocabulary")
+    )
+    special = SimpleNamespace(
+        unk_token="<unk>",
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        sep_token=None,
+        unk_id=UNK,
+        pad_id=PAD,
+        bos_id=BOS,
+        eos_id=EOS,
+        lang_tags=[],
+    )
+    sizes = job.model
+
+    def stack(layers: int) -> dict[str, Any]:
+        return {
+            "type": "transformer",
+            "num_layers": layers,
+            "num_heads": sizes.heads,
+            "embeddings": {"embedding_dim": sizes.d_model, "scale": True, "dropout": sizes.dropout},
+            "hidden_size": sizes.d_model,
+            "ff_size": sizes.ffn,
+            "dropout": sizes.dropout,
+            "layer_norm": sizes.norm,
+        }
+
+    model = models.build_model(
+        {"encoder": stack(sizes.encoder_layers), "decoder": stack(sizes.decoder_layers)},
+        *(
+            vocabularies.Vocabulary([f"w{number}" for number in range(EOS + 1, words)], special)
+            for words in (job.source_words, job.target_words)
+        ),
+    ).train()
+    model.loss_function = ("crossentropy", 0.0)
+    optimizer = optim.Adam(model.parameters(), lr=job.rate)
+
+    def update(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
+        batch = batches.Batch(
+            src=source_BS,
+            src_length=(source_BS != PAD).sum(1),
+            src_prompt_mask=None,
+            trg=framed_BT,
+            trg_prompt_mask=None,
+            indices=torch.arange(len(source_BS)),
+            device=torch.device("cpu"),
+            pad_index=PAD,
+            eos_index=EOS,
+        )
+        batch.sort_by_src_length()
+        summed, _, _, _ = model(return_type="loss", **vars(batch))
+        loss: Tensor = batch.normalize(summed, "tokens")
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), job.clip_norm)
+        optimizer.step()
+        model.zero_grad()
+        return loss
+
+    yield from train(job, job.shuffled, update)
+
+
+def opennmt(job: Job) -> Iterator[Pass]:
+    """OpenNMT-py's own model and Trainer, on sentences of similar length together, as its own iterator batches them.
+
+    Its normalization is before each layer: it has no other.
+    """
+    model_builder, trainers, parsing, options, inputter, optimizers = (
+        importlib.import_module(f"onmt.{name}")
+        for name in ("model_builder", "trainer", "utils.parse", "opts", "inputters.inputter", "utils.optimizers")
+    )
+    sizes = job.model
+    parser = parsing.ArgumentParser()
+    options.train_opts(parser)
+    chosen = {
+        "data": "{}",
+        "src_vocab": "none",
+        "encoder_type": "transformer",
+        "decoder_type": "transformer",
+        "enc_layers": sizes.encoder_layers,
+        "dec_layers": sizes.decoder_layers,
+        "hidden_size": sizes.d_model,
+        "word_vec_size": sizes.d_model,
+        "transformer_ff": sizes.ffn,
+        "heads": sizes.heads,
+        "dropout": sizes.dropout,
+        "attention_dropout": sizes.dropout,
+        "position_encoding_type": "SinusoidalInterleaved",
+        "param_init": 0,
+        "optim": "adam",
+        "learning_rate": job.rate,
+        "max_grad_norm": 0 if math.isinf(job.clip_norm) else job.clip_norm,
+        "normalization": "tokens",
+        "report_every": 10**9,
+    }
+    words = [f"--{name}={value}" for name, value in chosen.items()]
+    opt, _ = parser.parse_known_args([*words, "--position_encoding", "--param_init_glorot"])
+    opt.data = {}
+    parsing.ArgumentParser.update_model_opts(opt)
+    parsing.ArgumentParser.validate_model_opts(opt)
+    special = ["<unk>", "<blank>", "<s>", "</s>"]
+    vocabularies = inputter.dict_to_vocabs(
+        {
+            "data_task": "seq2seq",
+            "src": special + [f"s{number}" for number in range(EOS + 1, job.source_words)],
+            "tgt": special + [f"t{number}" for number in range(EOS + 1, job.target_words)],
+        }
+    )
+    model = model_builder.build_model(opt, opt, vocabularies, None, -1)
+    trainer = trainers.build_trainer(opt, -1, model, vocabularies, optimizers.Optimizer.from_opt(model, opt))
+
+    def fed(batches: Batches) -> Iterable[tuple[dict[str, Tensor], int]]:
+        for rows in batches:
+            source_BS, framed_BT = job.padded(rows)
+            lengths_B = (source_BS != PAD).sum(1)
+            yield {"src": source_BS[:, :, None], "srclen": lengths_B, "tgt": framed_BT[:, :, None]}, 0
+
+    for batches in job.bucketed:
+        started = time.perf_counter()
+        statistics = trainer.train(fed(batches), 0, valid_steps=10**9)
+        yield {"seconds": time.perf_counter() - started, "loss": statistics.xent()}
+
+
+LOOPS: dict[str, Callable[[Job], Iterator[Pass]]] = {
+    "ceiling": ceiling,
+    "plain": plain,
+    "tuned": tuned,
+    "marian": marian,
+    "joey": joey,
+    "opennmt": opennmt,
+}
+
+
+# --- a process -------------------------------------------------------------------------------------------------------
+
+
+def serve(passes: Iterator[Pass]) -> None:
+    """Answer each line of standard input with the figures of one more pass, or with what is not installed."""
+    for _ in sys.stdin:
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # where toolkits may log what they like
+                found: dict[str, Any] = {**next(passes), "peak": peak_memory()}
+        except ImportError as error:
+            found = {"missing": str(error)}
+        print(json.dumps(found), flush=True)
+
+
+def peak_memory() -> float:
+    """The most bytes that this process has held at once, as Linux counts them; NaN elsewhere.
+
+    getrusage would count what the process that started this one held.
+    """
+    status = Path("/proc/self/status")
+    lines = status.read_text(encoding="utf-8").splitlines() if status.is_file() else []
+    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), math.nan)
+
+
+def main() -> None:
+    """Serve one loop."""
+    path, name = sys.argv[1:]
+    job = Job.read(Path(path))
+    torch.set_num_threads(job.threads)
+    torch.manual_seed(1)
+    serve(LOOPS[name](job))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,327 @@
+"""How fast this project trains beside a plain loop, a tuned one and other toolkits, on the same cores and pairs.
+
+    python benchmarks/peers.py --data FOLDER [--pairs N] [--rounds R] [--threads 2] [--peers-python PYTHON]
+
+Each trains in a process of its own, and they take turns: while one makes a pass over some pairs, the others wait. All
+have the dimensions, the vocabularies and the batch size of configs/tutorial.yaml. The first pass warms up; in each
+further one, over new pairs, the rate of a loop is divided by that of the plain loop, and the medians are printed.
+
+    tokens/s    target tokens with their ends; padding is not counted
+    ceiling     of the matrix products that the tokens need, as a share of those that PyTorch does in the same time in
+                the same arithmetic, when it does nothing else (2,048 rows and columns)
+    peak        the most memory that the process held
+    loss        of the training pairs of the last pass, nats a token, dropout on. The settings of training are the same
+                for all, initialization and details are each toolkit's own
+
+A toolkit that is not installed is left out. They may live in another environment with PyTorch and NumPy, whose
+interpreter is PYTHON. All processes stay in memory to the end: some 1.5 GB each.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import logging
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import numpy as np
+import torch
+from loops import Job, Pass, serve
+from numpy.typing import NDArray
+
+from translate.config.loading import config_from_dict, config_to_dict, load_config
+from translate.config.schema import Config
+from translate.data.batching import BatchPlan
+from translate.data.dataset import CorpusCache, Dataset, EncodedText
+from translate.device import PRECISIONS, keep_memory, name_of, resolve_device, resolve_precision
+from translate.model.build import build_model
+from translate.model.plain import make_plain
+from translate.pipeline import read_training_text
+from translate.text.vocabulary import EOS, PAD, SPECIALS
+from translate.training.checkpoint import StateStore
+from translate.training.interrupt import InterruptGuard
+from translate.training.progress import Validation
+from translate.training.tracking import MetricsLog, NoBar
+from translate.training.trainer import Trainer
+
+# What `translate.device.keep_memory` asks of glibc, as its users set it.
+KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(2**26)}
+
+
+# --- what is trained -------------------------------------------------------------------------------------------------
+
+
+def make_job(asked: argparse.Namespace) -> Job:
+    """Choose the pairs of each pass and put them into batches."""
+    overrides = [f"data.root={asked.data.resolve()}", "device=cpu", f"threads={asked.threads}"]
+    config = load_config(asked.config, overrides)
+    assert config.data.cache is not None, "load_config fills it in"
+    text = read_training_text(config)
+    cache = CorpusCache(config.data.cache)
+    source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
+    dataset = cache.dataset(codecs, text)
+    passes = 1 + asked.rounds
+    pairs = np.random.default_rng(1).permutation(len(dataset))[: passes * asked.pairs].tolist()
+    if len(pairs) < passes * asked.pairs:
+        raise SystemExit(f"{passes} passes over {asked.pairs} pairs each, but there are only {len(pairs)}")
+    job = Job(
+        config=config_to_dict(limited(config)),
+        arithmetic=name_of(resolve_precision(config.training.precision, resolve_device("cpu", asked.threads))),
+        threads=asked.threads,
+        source_words=len(source.vocabulary),
+        target_words=len(target.vocabulary),
+        source=[dataset.source[pair].tolist() for pair in pairs],
+        target=[dataset.target[pair].tolist() for pair in pairs],
+        shuffled=[],
+        bucketed=[],
+    )
+    rows = limited(config).training.batch.max_sentences
+    assert rows is not None
+    for number in range(passes):
+        first = number * asked.pairs
+        last = first + asked.pairs
+        job.shuffled.append([list(range(start, min(start + rows, last))) for start in range(first, last, rows)])
+        job.bucketed.append([batch.tolist() for [batch] in plan_of(job, number, passes).epoch(number)])
+        assert len(job.shuffled[-1]) == len(job.bucketed[-1])
+    return job
+
+
+def limited(config: Config) -> Config:
+    """The config with batches of so many sentences and nothing else, which are as many whatever their order."""
+    batch = config.training.batch
+    sentences = batch.model_copy(
+        update={"max_sentences": batch.max_sentences or 128, "max_tokens": 10**9, "accumulate": 1}
+    )
+    return config.model_copy(update={"training": config.training.model_copy(update={"batch": sentences})})
+
+
+def plan_of(job: Job, number: int, passes: int) -> BatchPlan:
+    """The batches of one pass, as this project makes them."""
+    count = len(job.source) // passes
+    pairs = np.arange(number * count, (number + 1) * count)
+    source, target = (np.array([len(ids[pair]) for pair in pairs]) for ids in (job.source, job.target))
+    return BatchPlan(pairs, source, target, config_from_dict(job.config).training.batch, seed=1)
+
+
+def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], target: NDArray[Any]) -> float:
+    """Floating-point operations of the matrix products of a training step, for each target token.
+
+    Two for each multiplication and addition of the forward pass, and twice as many of the backward pass, which has two
+    products for each one. Attention is counted over the whole square, as it is computed, but without padding.
+
+    Args:
+        model: the dimensions, named as in a config.
+        words: of the target vocabulary.
+        source, target: tokens of each sentence with its end.
+    """
+    square, mixing = model.d_model**2, 2 * model.d_model * model.ffn
+    s, t = source.sum(), target.sum()
+    encoder = s * (4 * square + mixing) + 2 * model.d_model * (source**2).sum()
+    decoder = t * (6 * square + mixing) + s * 2 * square
+    decoder += 2 * model.d_model * ((target**2).sum() + (source * target).sum())
+    projection = t * model.d_model * words
+    return float(6 * (model.encoder_layers * encoder + model.decoder_layers * decoder + projection) / t)
+
+
+# --- who trains ------------------------------------------------------------------------------------------------------
+
+
+def this_project(job: Job, dtype: torch.dtype) -> Iterator[Pass]:
+    """The real trainer; its updates are timed, with making their batches, but not validations, which are empty here."""
+    config = config_from_dict(job.config)
+    if "memory" not in config.training.plain:
+        keep_memory()
+    passes = len(job.bucketed)
+    offsets = [np.cumsum([0, *map(len, ids)]) for ids in (job.source, job.target)]
+    source, target = (
+        EncodedText(np.concatenate(ids), cut) for ids, cut in zip((job.source, job.target), offsets, strict=True)
+    )
+    updates = {"max_epochs": passes, "max_steps": None, "patience": None, "log_every": 10**9, "validate_every": None}
+    sizes = {"source_size": job.source_words, "target_size": job.target_words}
+    model = build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
+    make_plain(model, config.training.plain)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.closing(MetricsLog(Path(folder) / "metrics.jsonl")) as metrics,
+        InterruptGuard() as guard,
+    ):
+        trainer = Trainer(
+            model=model,
+            dataset=Dataset("train", source, target, "", "", ""),
+            plan=plan_of(job, 0, passes),
+            config=config.training.model_copy(update={**updates, "average_last": None}),
+            device=resolve_device("cpu", job.threads),
+            dtype=dtype,
+            validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, "", None, []),
+            save_best=lambda model, validation, progress: None,
+            states=StateStore(Path(folder), 1),
+            snapshots=None,
+            identity={},
+            bar=NoBar,
+        )
+        for number in range(passes):
+            trainer.plan = plan_of(job, number, passes)
+            trainer.total_steps = (number + 1) * trainer.updates_per_epoch
+            before = trainer.progress.seconds
+            with contextlib.redirect_stderr(io.StringIO()):  # It would tell of validations that do not happen.
+                trainer.train(metrics, guard)
+            rows = map(json.loads, (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+            loss = [row["nll"] for row in rows if row["kind"] == "train"][-1]
+            yield {"seconds": trainer.progress.seconds - before, "loss": loss}
+
+
+@dataclass
+class Contender:
+    """One loop and its process."""
+
+    title: str
+    arithmetic: str
+    command: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    install: str = ""
+    passes: list[Pass] = field(default_factory=list)
+
+    def start(self, folder: Path, threads: int) -> None:
+        self.messages = folder / f"{self.title}, {self.arithmetic}.txt"
+        with self.messages.open("w", encoding="utf-8") as messages:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=messages,
+                encoding="utf-8",
+                env={**os.environ, "OMP_NUM_THREADS": str(threads), **self.environment},
+            )
+
+    def go(self) -> str:
+        """Make one more pass; the answer is empty, or says why there is none."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            said = self.messages.read_text(encoding="utf-8").strip().splitlines() or ["it said nothing"]
+            return f"it stopped: {said[-1]}"
+        found: dict[str, Any] = json.loads(answer)
+        if "missing" in found:
+            return f"{found['missing']}; to install it: {self.install}"
+        self.passes.append(found)
+        return ""
+
+    def stop(self) -> None:
+        self.process.communicate()  # Where there is nothing more to read, it ends.
+
+
+def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contender]:
+    """The ceiling, and all loops; the plain one is the first of them."""
+    loops = str(ROOT / "benchmarks" / "loops.py")
+
+    def loop(name: str, python: str = sys.executable) -> list[str]:
+        return [python, loops, str(path), name]
+
+    def ours(arithmetic: str) -> list[str]:
+        return [sys.executable, __file__, "--data", str(asked.data), "--worker", str(path), arithmetic]
+
+    peers = str(asked.peers_python)
+    # OpenNMT-py asks for a PyTorch before 2.3, and works with later ones.
+    alone = "pip install --no-deps OpenNMT-py pyonmttok configargparse pyahocorasick fasttext-wheel rapidfuzz"
+    found = [
+        Contender("ceiling", job.arithmetic, loop("ceiling")),
+        Contender("plain nn.Transformer", "float32", loop("plain")),
+        Contender("tuned nn.Transformer", job.arithmetic, loop("tuned"), KEPT_MEMORY),
+        Contender("Hugging Face Marian", "float32", loop("marian", peers), install="pip install transformers"),
+        Contender("JoeyNMT", "float32", loop("joey", peers), install="pip install joeynmt importlib_metadata"),
+        Contender("OpenNMT-py", "float32", loop("opennmt", peers), install=alone),
+        Contender("this project", "float32", ours("float32")),
+    ]
+    if job.arithmetic != "float32":
+        found.append(Contender("this project", job.arithmetic, ours(job.arithmetic)))
+    return found
+
+
+# --- what comes out --------------------------------------------------------------------------------------------------
+
+
+def report(asked: argparse.Namespace, job: Job, ceiling: Contender, loops: list[Contender]) -> None:
+    """Print the table."""
+    source, target = (np.array([len(line) + 1 for line in lines]) for lines in (job.source, job.target))
+    flops = flops_per_token(job.model, job.target_words, source, target)
+    tokens = target.reshape(1 + asked.rounds, -1).sum(1)[1:]
+    limits = {name: statistics.median(one[name] for one in ceiling.passes[1:]) for name in PRECISIONS}
+    print(
+        f"{asked.rounds} passes over {asked.pairs} pairs each, {len(job.shuffled[0])} updates and about "
+        f"{tokens.mean():.0f} target tokens a pass; {flops / 1e6:.1f} MFLOP a target token; vocabularies of "
+        f"{job.source_words} and {job.target_words}; {asked.threads} threads of {os.cpu_count()} CPUs"
+    )
+    print("ceiling: " + ", ".join(f"{name} {limit / 1e9:.0f} GFLOP/s" for name, limit in limits.items()))
+    print(
+        f"{'':<22}{'arithmetic':<11}{'tokens/s':>9}{'times plain':>13}{'(from-to)':>13}{'ceiling':>9}{'peak':>10}"
+        f"{'loss':>7}"
+    )
+    for loop in loops:
+        measured = list(zip(loops[0].passes[1:], loop.passes[1:], strict=True))
+        ratios = [plain["seconds"] / own["seconds"] for plain, own in measured]
+        rate = statistics.median(count / own["seconds"] for count, (_, own) in zip(tokens, measured, strict=True))
+        print(
+            f"{loop.title:<22}{loop.arithmetic:<11}{rate:>9.0f}{statistics.median(ratios):>13.2f}"
+            f"{f'({min(ratios):.2f}-{max(ratios):.2f})':>13}{rate * flops / limits[loop.arithmetic]:>9.0%}"
+            f"{loop.passes[-1]['peak'] / 2**20:>6.0f} MiB{loop.passes[-1]['loss']:>7.2f}"
+        )
+
+
+def main() -> None:
+    """Let all take turns and print how they did."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
+    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "tutorial.yaml")
+    parser.add_argument("--pairs", type=int, default=1280, help="training pairs of one pass")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--peers-python", type=Path, default=Path(sys.executable), metavar="PYTHON")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    if asked.worker:
+        path, arithmetic = asked.worker
+        job = Job.read(Path(path))
+        torch.manual_seed(1)
+        serve(this_project(job, PRECISIONS[arithmetic]))
+        return
+
+    job = make_job(asked)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "job.json"
+        path.write_text(json.dumps(asdict(job)), encoding="utf-8")
+        running = contenders(asked, job, path)
+        for contender in running:
+            contender.start(Path(folder), asked.threads)
+        try:
+            for number in range(1 + asked.rounds):
+                print(f"pass {number + 1} of {1 + asked.rounds}", file=sys.stderr)
+                for contender in list(running):
+                    if trouble := contender.go():
+                        print(f"{contender.title} is left out: {trouble}")
+                        running.remove(contender)
+                        contender.stop()
+            report(asked, job, running[0], running[1:])
+        finally:
+            for contender in running:
+                contender.stop()
+
+
+if __name__ == "__main__":
+    main()

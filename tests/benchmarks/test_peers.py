@@ -1,0 +1,95 @@
+"""What benchmarks/peers.py counts, and that its loops do the same work. How fast they are is no matter of tests."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from loops import LOOPS, Job, Pass, PlainTransformer, serve
+from peers import flops_per_token, plan_of, this_project
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import cross_entropy
+from torch.utils.flop_counter import FlopCounterMode
+
+from translate.config.loading import config_to_dict, load_config
+
+ROOT = Path(__file__).resolve().parents[2]
+PAIRS, PASSES, ROWS = 24, 4, 8
+
+OWN_LOOPS: dict[str, Callable[[Job], Iterator[Pass]]] = {
+    "plain": LOOPS["plain"],
+    "tuned": LOOPS["tuned"],
+    "this project": partial(this_project, dtype=torch.float32),
+}
+
+
+@pytest.fixture(scope="module")
+def job() -> Job:
+    """The same few pairs in each pass: a target repeats its source."""
+    small = ["d_model=32", "ffn=48", "heads=4", "dropout=0", "attention_dropout=0", "ffn_dropout=0"]
+    overrides = [f"model.{setting}" for setting in small]
+    overrides += [f"training.batch.max_sentences={ROWS}", "training.optimizer.lr=5e-3"]
+    config = load_config(ROOT / "configs" / "tutorial.yaml", overrides)
+    rng = np.random.default_rng(1)
+    lines = [rng.integers(4, 20, size=rng.integers(1, 7)).tolist() for _ in range(PAIRS)] * PASSES
+    shuffled = [np.arange(PAIRS * number, PAIRS * (number + 1)).reshape(-1, ROWS).tolist() for number in range(PASSES)]
+    made = Job(config_to_dict(config), "float32", 1, 20, 23, lines, lines, shuffled, [])
+    made.bucketed.extend(
+        [batch.tolist() for [batch] in plan_of(made, number, PASSES).epoch(number)] for number in range(PASSES)
+    )
+    return made
+
+
+def test_buckets_are_the_same_pairs_in_as_many_batches(job: Job) -> None:
+    for shuffled, bucketed in zip(job.shuffled, job.bucketed, strict=True):
+        assert len(shuffled) == len(bucketed)
+        assert sorted(chain(*shuffled)) == sorted(chain(*bucketed))
+        widths = [sorted(len(job.source[row]) for row in rows) for rows in bucketed]
+        assert all(a[-1] <= b[0] or b[-1] <= a[0] for a in widths for b in widths if a is not b)
+
+
+@pytest.mark.parametrize("loop", OWN_LOOPS)
+def test_a_loop_learns(loop: str, job: Job) -> None:
+    torch.manual_seed(1)
+    passes = list(OWN_LOOPS[loop](job))
+    assert len(passes) == PASSES
+    assert all(one["seconds"] > 0 for one in passes)
+    assert 2.5 < passes[0]["loss"] < 4  # Of 23 words that are equally probable, the logarithm is 3.1.
+    assert passes[-1]["loss"] < passes[0]["loss"] - 0.3
+
+
+def test_operations_are_those_that_pytorch_counts(job: Job) -> None:
+    source_BS, framed_BT = job.padded([0, 0, 0])
+    model = PlainTransformer(job)
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        logits_BTV = model(source_BS, framed_BT[:, :-1])
+        cross_entropy(logits_BTV.flatten(0, 1), framed_BT[:, 1:].flatten()).backward()
+    source, target = np.array([source_BS.shape[1]] * 3), np.array([framed_BT.shape[1] - 1] * 3)
+    wanted = flops_per_token(job.model, job.target_words, source, target)
+    assert counter.get_total_flops() / target.sum() == pytest.approx(wanted)
+
+
+def test_the_tutorial_takes_32_million_operations_a_token(job: Job) -> None:
+    """As worked out by hand for vocabularies of 5,893 words, and sentences of 13 and 14 tokens."""
+    config = config_to_dict(load_config(ROOT / "configs" / "tutorial.yaml"))
+    model = Job(config, "float32", 1, 1, 1, [], [], [], []).model
+    by_hand = 6 * (3 * 524_288 * 13 / 14 + 3 * 655_360 + 3 * 131_072 * 13 / 14 + 256 * 5893)
+    assert flops_per_token(model, 5893, np.array([13]), np.array([14])) == pytest.approx(by_hand, rel=0.02)
+
+
+def test_each_line_is_answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def passes() -> Iterator[Pass]:
+        print("a toolkit talks")
+        yield {"seconds": 1.0, "loss": 2.0}
+        raise ModuleNotFoundError("No module named 'toolkit'")
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("go\ngo\n"))
+    serve(passes())
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == {"seconds": 1.0, "loss": 2.0, "peak": first["peak"]}
+    assert second == {"missing": "No module named 'toolkit'"}
