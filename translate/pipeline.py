@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config
 from translate.config.schema import BpeTokenizerConfig, Config, Corpus, DataConfig, FilePair, LabelledDataConfig
@@ -35,6 +36,7 @@ from translate.training.progress import Progress, Validation
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 from translate.training.trainer import Trainer, TrainingSet
+from translate.training.writer import Writer
 from translate.validation import LabelValidator, Validator
 
 log = logging.getLogger("translate")
@@ -56,6 +58,7 @@ FREE_TO_CHANGE = (
     "decoding.beam_size",
     "decoding.length_penalty",
     "decoding.batch_tokens",
+    "training.activation_checkpointing",
     "training.checkpoint_every",
     "training.keep_last",
     "training.parallel",
@@ -88,7 +91,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         encode_other_splits(config, cache, codecs)
     plan = plan_batches(config, dataset, text)
 
-    states = StateStore(run.states, config.training.keep_last)
+    writer = Writer()
+    states = StateStore(run.states, config.training.keep_last, writer)
     identity: dict[str, Any] = {
         "config": config_to_dict(config),
         "train": [text.source_sha256, text.target_sha256, *(part.weight for part in text.parts)],
@@ -125,8 +129,13 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
 
     def save_best(model: Model, validation: Validation, progress: Progress) -> None:
         scores = {"step": progress.step, "nll": validation.nll, "accuracy": validation.accuracy, **validation.scores}
-        SavedModel(config, source, target, weights_of(model), {**about, "validation": scores}).save(run.model)
 
+        def write(weights: Mapping[str, Tensor]) -> None:
+            SavedModel(config, source, target, dict(weights), {**about, "validation": scores}).save(run.model)
+
+        writer.later("best model", weights_of(model), write)
+
+    last = config.training.average_last
     trainer = Trainer(
         model=model,
         dataset=training_set(config, dataset, text, codecs, model),
@@ -143,7 +152,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         ),
         save_best=save_best,
         states=states,
-        snapshots=Snapshots(run.snapshots, config.training.average_last) if config.training.average_last else None,
+        snapshots=Snapshots(run.snapshots, last, writer) if last else None,
         identity=identity,
         bar=Bar if processes.rank == 0 else NoBar,
         processes=processes,
@@ -161,7 +170,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     )
     kept = trainer.progress.log_bytes
     log_of_run = MetricsLog(run.metrics, keep_bytes=kept) if processes.rank == 0 else NoMetrics()
-    with closing(log_of_run) as metrics, InterruptGuard() as guard:
+    with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer):
         progress = trainer.train(metrics, guard)
     summary = {
         **about,

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import save_file
 from torch import Tensor
 
 from translate.errors import CheckpointError
-from translate.files import write_whole
+from translate.files import written_whole
 
 # safetensors keeps one flat map of strings beside the tensors; ours are these two.
 VALUES = "translate"
@@ -30,12 +30,15 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str
     """
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(values, ensure_ascii=False)
-    content = save(stored, {VALUES: text, DIGEST: _digest(stored, text)})
+    metadata = {VALUES: text, DIGEST: _digest(stored, text)}
     try:
-        write_whole(path, content)
-    except OSError as error:
+        with written_whole(path) as file:
+            # Not `save`, which makes a copy of it all, and holds up all other threads while it does.
+            save_file(stored, file.name, metadata)
+    except (OSError, SafetensorError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise CheckpointError(
-            f"cannot write {path}: {error.strerror}; free some space, or choose another folder with output=…"
+            f"cannot write {path}: {reason}; free some space, or choose another folder with output=…"
         ) from error
 
 

@@ -71,7 +71,7 @@ def test_a_full_disk_leaves_the_states_before_it(tiny: TinyProject, uninterrupte
         raise OSError(28, "No space left on device")
 
     with pytest.MonkeyPatch.context() as patch:
-        at_call(patch, StateStore, "save", 2, lambda: patch.setattr("translate.files.os.fsync", full))
+        at_call(patch, StateStore, "_write", 2, lambda: patch.setattr("translate.files.os.fsync", full))
         with pytest.raises(
             CheckpointError, match=r"cannot write .*step-00000014\.safetensors: No space left on device"
         ):
@@ -83,5 +83,7 @@ def test_a_full_disk_leaves_the_states_before_it(tiny: TinyProject, uninterrupte
 def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> None:
     leftover = tmp_path / ".step-00000001.safetensors.0a1b2c3d"
     leftover.write_bytes(b"half")
-    StateStore(tmp_path, keep_last=1).save(2, {"weight": torch.zeros(1)}, {})
+    store = StateStore(tmp_path, keep_last=1)
+    store.save(2, {"weight": torch.zeros(1)}, {})
+    store.wait()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000002.safetensors"]

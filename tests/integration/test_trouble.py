@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_runs import TinyProject, assert_same_tensors, rows
+from tiny_runs import TinyProject, assert_same_tensors, at_call, rows
 from torch import Tensor
 
 from translate.errors import CheckpointError, TrainingError
@@ -134,16 +134,28 @@ def test_a_model_blown_up_leaves_a_log_that_is_json(tiny: TinyProject) -> None:
 # --- memory and disk -------------------------------------------------------------------------------------------------
 
 
-def test_out_of_memory_says_what_to_lower(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> Tensor:
-        raise torch.OutOfMemoryError("tried to allocate")
+@pytest.mark.parametrize("update", [1, 4])
+def test_out_of_memory_says_what_to_change(update: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        torch.empty(2**50, dtype=torch.uint8)
 
-    monkeypatch.setattr(Transformer, "forward", full)
+    passes = 1 if update == 1 else 1 + update  # The first is before the first update.
+    at_call(monkeypatch, Transformer, "forward", passes, full)
     with pytest.raises(TrainingError) as caught:
         train(tiny.config())
-    message = str(caught.value)
-    assert message.startswith("out of memory at update 1; ")
-    assert "lower training.batch.max_tokens (now 200) and raise training.batch.accumulate" in message
+    assert str(caught.value) == (
+        f"out of memory at update {update}; lower training.batch.max_tokens (now 200) and raise "
+        "training.batch.accumulate to make up for it, or set training.activation_checkpointing: true"
+    )
+
+
+def test_another_error_stays_what_it_is(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong() -> None:
+        raise RuntimeError("shapes cannot be multiplied")
+
+    at_call(monkeypatch, Transformer, "forward", 3, wrong)
+    with pytest.raises(RuntimeError, match=r"^shapes cannot be multiplied$"):
+        train(tiny.config())
 
 
 def test_a_log_that_cannot_grow(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -416,6 +416,11 @@ class TrainingConfig(Section):
         "auto",
         description="Arithmetic of the forward and backward pass. auto: bfloat16 where this device has it in hardware.",
     )
+    activation_checkpointing: bool = Field(
+        False,
+        description="Keep only what goes into each block, and compute the rest a second time for the gradient (Chen et "
+        "al., 2016): far less memory, the same weights, and updates that take up to a third longer.",
+    )
     plain: list[Literal["attention", "dropout", "loss", "memory"]] = Field(
         [],
         description="Fast paths to do without, where one is suspected: attention written out, dropout of 16 random "

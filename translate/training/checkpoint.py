@@ -4,7 +4,7 @@ Weights, optimizer, random state and progress, in one file each, the last few of
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from translate.errors import CheckpointError
 from translate.storage import read_tensors, write_tensors
 from translate.training.distributed import Processes, seed_of
 from translate.training.parallel import Single
+from translate.training.writer import Writer
 
 FORMAT = "translate training state 1"
 PATTERN = "step-*.safetensors"
@@ -22,14 +23,36 @@ log = logging.getLogger("translate")
 
 
 class StateStore:
-    """The newest training states in one folder."""
+    """The newest training states in one folder. What else is written in their order shares their `writer`."""
 
-    def __init__(self, folder: Path, keep_last: int) -> None:
+    def __init__(self, folder: Path, keep_last: int, writer: Writer | None = None) -> None:
         self.folder = folder
         self.keep_last = keep_last
+        self._writer = writer or Writer()
 
     def save(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Write the state after `step` updates, then remove all but the last few. CheckpointError if it cannot."""
+        """Copy the state after `step` updates; write it while training goes on, then remove all but the last few.
+
+        Until it is whole the state before it is the newest. The copy takes as much memory as the state.
+
+        Raises:
+            CheckpointError: what was to be written before could not be.
+        """
+
+        def write(copies: Mapping[str, Tensor]) -> None:
+            self._write(step, copies, values)
+
+        self._writer.later(str(self.folder), tensors, write)
+
+    def reserve(self, tensors: dict[str, Tensor]) -> None:
+        """Get the memory for copies of such states while training goes on."""
+        self._writer.reserve(str(self.folder), tensors)
+
+    def wait(self) -> None:
+        """Until all is written. CheckpointError if it could not be."""
+        self._writer.wait()
+
+    def _write(self, step: int, tensors: Mapping[str, Tensor], values: dict[str, Any]) -> None:
         path = self.folder / f"step-{step:08d}.safetensors"
         write_tensors(path, tensors, {"format": FORMAT, **values})
         states = self.paths()

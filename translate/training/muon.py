@@ -35,9 +35,7 @@ class Muon(optim.Optimizer):
             for shape, alike in groupby(matrices, _shape):
                 self._step(list(alike), max(shape) ** 0.5, **{k: v for k, v in group.items() if k != "params"})
 
-    def _step(
-        self, matrices: list[Tensor], scale: float, *, lr: float, momentum: float, weight_decay: float
-    ) -> None:
+    def _step(self, matrices: list[Tensor], scale: float, *, lr: float, momentum: float, weight_decay: float) -> None:
         gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
         for matrix, gradient in zip(matrices, gradients, strict=True):
             if not self.state[matrix]:

@@ -1,7 +1,9 @@
 """What a run tells: one JSON line for each event in a file, and a progress bar for the person who waits."""
 
+import errno
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ class MetricsLog:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab", buffering=0)
             self._file.truncate(min(keep_bytes, path.stat().st_size))
+            self._file.seek(0, os.SEEK_END)  # Until the first row it would stand where the file ended before.
         except OSError as error:
             raise CheckpointError(f"cannot write {path}: {error.strerror}; choose another folder: output=…") from error
 
@@ -28,9 +31,10 @@ class MetricsLog:
         """Append one row, and hand it to the operating system at once. CheckpointError where that is not possible."""
         rounded = {name: round(value, 3) for name, value in timing.items()}
         figures = {name: None if is_not_finite(value) else value for name, value in values.items()}
-        row = json.dumps({"kind": kind, **figures, "timing": rounded}, ensure_ascii=False)
+        row = json.dumps({"kind": kind, **figures, "timing": rounded}, ensure_ascii=False).encode() + b"\n"
         try:
-            self._file.write(row.encode() + b"\n")
+            if self._file.write(row) < len(row):  # The next attempt would be refused.
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise CheckpointError(
                 f"cannot write {self._path}: {error.strerror}; free some space, and go on with --resume"

@@ -20,10 +20,13 @@ from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.distributed import ALONE, Processes
 from translate.training.interrupt import Interrupted, InterruptGuard
 from translate.training.loss import Sums
+from translate.training.memory import is_out_of_memory, remedies
 from translate.training.objective import build_objective
 from translate.training.optimizer import build_optimizers
 from translate.training.parallel import build_parallel
 from translate.training.progress import Progress, Validation, describe, perplexity
+from translate.training.recompute import recompute_blocks
+from translate.training.rehearsal import largest_batch, rehearsal
 from translate.training.schedule import build_schedule
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog
@@ -76,6 +79,8 @@ class Trainer:
         processes: Processes = ALONE,
     ) -> None:
         self.parallel = build_parallel(config.parallel, model, processes)
+        if config.activation_checkpointing:
+            recompute_blocks(model)
         self.model = model
         self.dataset = dataset
         self.plan = plan
@@ -117,24 +122,30 @@ class Trainer:
         self.bar = self.bar_class(total=self.total_steps, done=self.progress.step)
         try:
             self._loop()
+            self.processes.first(self.states.wait)
         except Interrupted:
             self._save()
+            self.processes.first(self.states.wait)
             raise
-        except torch.OutOfMemoryError as error:
-            raise TrainingError(
-                f"out of memory at update {self.progress.step + 1}; lower training.batch.max_tokens "
-                f"(now {self.config.batch.max_tokens}) and raise training.batch.accumulate to make up for it"
-            ) from error
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            update = self.progress.step + 1
+            raise TrainingError(f"out of memory at update {update}; {remedies(self.config)}") from error
         finally:
             self.bar.close()
         return self.progress
 
     def _loop(self) -> None:
+        self._try_largest_batch()
         if self._validation_is_due():  # A resumed run may have stopped just before, or in the middle of it.
             self._validate()
             self._save()
+        start = self.progress.step
         for update in self._updates_ahead():
             self._update(update)
+            if self.progress.step == start + 1:  # From now on the optimizers have all of their state.
+                self._reserve()
             if self.progress.step % self.config.log_every == 0:
                 self._log()
                 release_memory()
@@ -147,6 +158,19 @@ class Trainer:
             if self._out_of_patience():
                 break
         self._validate_mean()
+
+    def _try_largest_batch(self) -> None:
+        """Pass it once, without consequence, so that too little memory shows before anything else is done."""
+        batch = largest_batch(self.plan, self.progress.epoch, self.model)
+        with rehearsal(
+            batch,
+            model=self.model,
+            optimizers=self.optimizers,
+            config=self.config,
+            device=self.device,
+            say=self.bar.say,
+        ):
+            self._gradients([batch.pairs])
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
@@ -242,6 +266,7 @@ class Trainer:
 
     def _validate_mean(self) -> None:
         """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
+        self.processes.first(self.states.wait)  # Every process reads the snapshots.
         mean = {} if self.snapshots is None else self.snapshots.mean()
         if not mean:
             return
@@ -296,6 +321,10 @@ class Trainer:
         self.bar.show(loss=f"{values['loss']:.3f}", lr=f"{values['learning_rate']:.1e}", tokens_per_s=f"{speed:,.0f}")
         progress.recent = Sums()
         self.recent_seconds = 0.0
+
+    def _reserve(self) -> None:
+        tensors = pack(self.parallel, self.optimizers, self.processes)
+        self.processes.first(lambda: self.states.reserve(tensors))
 
     def _save(self) -> None:
         self.progress.log_bytes = self.metrics.size

@@ -1,0 +1,100 @@
+"""What lets a model be bigger: activation checkpointing, and the largest batch tried before all others."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+from test_trouble import trainer_of
+from tiny_runs import TinyProject, assert_same_run, sigterm, stop, update
+from torch import Tensor
+
+from translate.pipeline import train
+from translate.runs import RunFolder
+from translate.training import rehearsal as rehearsal_module
+from translate.training.memory import TensorMemory
+from translate.training.rehearsal import largest_batch
+from translate.training.trainer import Trainer
+
+# With dropout, which is to be the same the second time.
+VARIANTS = {
+    "plain": (),
+    "bfloat16, all kinds of dropout": (
+        "training.precision=bfloat16",
+        "model.attention_dropout=0.1",
+        "model.ffn_dropout=0.1",
+    ),
+    "R-Drop": ("training.r_drop=2.0",),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIANTS)
+def test_activation_checkpointing_changes_nothing_and_can_be_switched_on_later(
+    name: str, tiny: TinyProject, uninterrupted: Callable[..., RunFolder]
+) -> None:
+    stop(sigterm, update(9), tiny, *VARIANTS[name])
+    run = train(tiny.config(*VARIANTS[name], "training.activation_checkpointing=true"), resume=True)
+    assert_same_run(run, uninterrupted(*VARIANTS[name]))
+
+
+@pytest.mark.slow
+def test_the_rehearsal_changes_nothing(
+    tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trainer, "_try_largest_batch", lambda self: None)
+    assert_same_run(train(tiny.config()), uninterrupted())
+
+
+def passed(trainer: Trainer, pairs: Tensor) -> int:
+    """What a batch takes."""
+    for parameter in trainer.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    with TensorMemory() as memory:
+        trainer._gradients([pairs])
+    return memory.most
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (),
+        ("model.d_model=64", "training.batch.max_sentences=20"),
+        ("training.batch.max_sentences=1",),
+        ("model.attention_dropout=0.1", "model.encoder_layers=3"),
+    ],
+    ids=str,
+)
+def test_no_batch_takes_more_than_the_one_that_is_tried(settings: tuple[str, ...], tiny: TinyProject) -> None:
+    trainer = trainer_of(tiny, *settings)
+    batches = [batch for update in trainer.plan.epoch(0) for batch in update][:60]
+    assert len(batches) > 6
+    largest = largest_batch(trainer.plan, 0, trainer.model)
+    needs = [passed(trainer, batch) for batch in batches]
+    assert min(needs) < 0.9 * max(needs)
+    assert passed(trainer, largest.pairs) > 0.97 * max(needs)
+
+
+def test_memory_is_told_at_every_start(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
+    stop(sigterm, update(9), tiny)
+    train(tiny.config(), resume=True)
+    said = [line for line in capsys.readouterr().err.split("\n") if "memory" in line]
+    pattern = (
+        r"memory: about \d+ MiB, besides Python and the text: weights \d+ MiB, gradients \d+ MiB, optimizer \d+ MiB, "
+        r"copies to write \d+ MiB, activations of \d+ rows of \d+ tokens \d+ MiB"
+    )
+    assert len(said) == 2
+    assert all(re.fullmatch(pattern, line) for line in said)
+
+
+def test_a_warning_when_it_is_more_than_there_is(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rehearsal_module, "free_memory", lambda device: 2.0**20)
+    train(tiny.config("training.max_steps=1", "model.d_model=64"))
+    said = [line for line in capsys.readouterr().err.split("\n") if "memory" in line]
+    assert said[0] == (
+        "warning: training takes more memory than the 1 MiB that are free; lower training.batch.max_tokens (now 200) "
+        "and raise training.batch.accumulate to make up for it, or set training.activation_checkpointing: true"
+    )
+    assert said[1].startswith("memory: about ")

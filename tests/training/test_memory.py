@@ -1,0 +1,143 @@
+"""What tensors take, counted by hand and as the optimizers have it; how much there is; when it has run out."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_optimizer import KINDS, settings_of, small_model
+
+from translate.config.schema import TrainingConfig
+from translate.training.memory import (
+    TensorMemory,
+    free_memory,
+    is_out_of_memory,
+    lasting_memory,
+    remedies,
+    size,
+    whole_bytes,
+)
+from translate.training.optimizer import build_optimizers
+
+CPU = torch.device("cpu")
+
+
+# --- tensors ---------------------------------------------------------------------------------------------------------
+
+
+def test_tensors_are_counted_while_they_are_there() -> None:
+    before = torch.zeros(7)
+    with TensorMemory() as memory:
+        a = torch.zeros(1000)
+        assert memory.now == 4000
+        a.add_(1.0)
+        before.mul_(2.0)
+        parts = [a[:10], a.view(10, 100), before[:3], before.reshape(7, 1)]
+        assert memory.now == 4000
+        b = a.double()
+        assert (memory.now, memory.most) == (12000, 12000)
+        del b
+        del a
+        assert memory.now == 4000  # There are views of it.
+        parts.clear()
+        assert (memory.now, memory.most) == (0, 12000)
+
+
+def test_activations_counted_by_hand() -> None:
+    rows, width, hidden = 50, 8, 30
+    x, w, v = torch.randn(rows, width), torch.randn(width, hidden), torch.randn(hidden, width)
+    for weight in (w, v):
+        weight.requires_grad_()
+        weight.grad = torch.zeros_like(weight)
+    with TensorMemory() as memory:
+        y = (x @ w).relu() @ v
+        assert memory.now == 4 * rows * (hidden + width)  # what relu has made, for the gradient of v, and y
+        assert memory.most == 4 * rows * 2 * hidden  # what goes into relu, and what comes out
+        y.sum().backward()
+        # y, relu(x @ w), its gradient and that of what goes into relu; the sum and its gradient.
+        assert memory.most == 4 * (rows * (width + 3 * hidden) + 2)
+        del y
+        assert memory.now == 0
+
+
+def test_too_much_is_told_once_and_at_once() -> None:
+    told: list[int] = []
+    with TensorMemory(1000, lambda: told.append(1)):
+        few = [torch.zeros(125) for _ in range(2)]
+        assert told == []
+        few += [torch.zeros(125)]
+        assert told == [1]
+        few += [torch.zeros(125)]
+    assert told == [1]
+
+
+# --- what lasts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_state_of_the_optimizers_is_known_beforehand(kind: str) -> None:
+    config = TrainingConfig(optimizer=settings_of(kind))
+    model = small_model()
+    optimizers = build_optimizers(config.optimizer, model)
+    before = lasting_memory(model, optimizers, config, CPU)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    for optimizer in optimizers:
+        optimizer.step()
+    state = [t for optimizer in optimizers for values in optimizer.state.values() for t in values.values() if t.ndim]
+    weights = whole_bytes(model.parameters())
+    assert before.parts["optimizer"] == whole_bytes(state) > 0
+    assert before.parts["weights"] == before.parts["gradients"] == weights > 0
+    assert before.parts["copies to write"] == 2 * weights + whole_bytes(state)
+    assert before.to_come == sum(before.parts.values()) - weights
+    # Of a run that is resumed the state is there.
+    after = lasting_memory(model, optimizers, config, CPU)
+    assert after.parts == before.parts
+    assert after.to_come == before.to_come - whole_bytes(state)
+
+
+def test_copies_are_on_the_cpu_and_one_more_with_snapshots() -> None:
+    model = small_model()
+
+    def copies(device: str, **settings: Any) -> int:
+        config = TrainingConfig(**settings)
+        optimizers = build_optimizers(config.optimizer, model)
+        return lasting_memory(model, optimizers, config, torch.device(device)).parts["copies to write"]
+
+    assert copies("cpu", average_last=3) == copies("cpu") + whole_bytes(model.parameters())
+    assert copies("cuda") == 0
+
+
+# --- what there is ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/meminfo").is_file(), reason="only Linux says how much memory is available")
+def test_free_memory_is_some_of_what_the_machine_has() -> None:
+    assert 2**20 < free_memory(CPU) < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_the_error_of_a_cpu_without_memory_is_recognized() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**50, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert is_out_of_memory(MemoryError())
+    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+
+
+def test_what_to_change() -> None:
+    config = TrainingConfig()
+    lower = "lower training.batch.max_tokens (now 4096) and raise training.batch.accumulate to make up for it"
+    assert remedies(config) == f"{lower}, or set training.activation_checkpointing: true"
+    assert remedies(config.model_copy(update={"activation_checkpointing": True})) == lower
+
+
+def test_sizes_for_people() -> None:
+    assert [size(n) for n in (0, 3 * 2**20, 2**30 - 2**20, 2**30, 13.37 * 2**30)] == [
+        "0 MiB",
+        "3 MiB",
+        "1023 MiB",
+        "1.0 GiB",
+        "13.4 GiB",
+    ]

@@ -1,0 +1,39 @@
+"""The metrics log: cut where a state ends, and whole rows or none."""
+
+import json
+import signal
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from translate.errors import CheckpointError
+from translate.training.tracking import MetricsLog
+
+
+def test_the_size_of_a_log_that_was_cut(tmp_path: Path) -> None:
+    """A state that is saved before the next row says what is kept, and not what once was there."""
+    path = tmp_path / "metrics.jsonl"
+    with closing(MetricsLog(path)) as log:
+        log.write("train", {"step": 1}, {})
+        kept = log.size
+        log.write("train", {"step": 2}, {})
+    with closing(MetricsLog(path, keep_bytes=kept)) as log:
+        assert log.size == path.stat().st_size == kept
+        log.write("train", {"step": 3}, {})
+        assert log.size == path.stat().st_size
+    assert [json.loads(line)["step"] for line in path.read_text(encoding="utf-8").split("\n")[:-1]] == [1, 3]
+
+
+def test_a_row_cut_short_by_a_full_disk(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource", reason="no limits on this system")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with closing(MetricsLog(tmp_path / "metrics.jsonl")) as log:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30, limits[1]))
+        try:
+            with pytest.raises(CheckpointError, match=r"cannot write .*: No space left on device; free some space"):
+                log.write("train", {"step": 1, "loss": 0.123456789}, {})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, ignored)

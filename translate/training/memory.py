@@ -1,0 +1,134 @@
+"""The memory that training takes: how much, how much there is, and what to change where it is too little.
+
+Sizes are in bytes, those of one process.
+"""
+
+import math
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn, optim
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from translate.config.schema import TrainingConfig
+
+
+class TensorMemory(TorchDispatchMode):
+    """Inside a `with` statement, the memory of all tensors made there: `now`, and at the worst moment, `most`.
+
+    It counts what operations return, storage by storage; what kernels use for themselves is not seen.
+
+    Args:
+        limit, beyond: a size, and what to do as soon as tensors take more; it is done once.
+    """
+
+    def __init__(self, limit: float = math.inf, beyond: Callable[[], None] = lambda: None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now = self.most = 0
+        self._limit = limit
+        self._beyond = beyond
+        self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        before = {storage._cdata for storage in storages((args, kwargs))}  # which a view or a result in place shares
+        result = function(*args, **(kwargs or {}))
+        for storage in storages(result):
+            if storage._cdata not in before and storage._cdata not in self._alive:
+                self._add(storage)
+        return result
+
+    def _add(self, storage: torch.UntypedStorage) -> None:
+        address, size = storage._cdata, storage.nbytes()
+
+        def gone(_: object) -> None:
+            del self._alive[address]
+            self.now -= size
+
+        self._alive[address] = weakref.ref(storage, gone)
+        self.now += size
+        self.most = max(self.most, self.now)
+        if self.most > self._limit:
+            self._limit = math.inf
+            self._beyond()
+
+
+def storages(values: Any) -> Iterable[torch.UntypedStorage]:
+    """The memory of each tensor in `values`, however deep."""
+    return (value.untyped_storage() for value in tree_leaves(values) if isinstance(value, Tensor))
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """What training holds from update to update.
+
+    Args:
+        parts: what each part of it takes, by name.
+        to_come: what of all this is not there yet.
+    """
+
+    parts: dict[str, int]
+    to_come: int
+
+
+def lasting_memory(
+    model: nn.Module, optimizers: Sequence[optim.Optimizer], config: TrainingConfig, device: torch.device
+) -> Lasting:
+    """What `model` and its optimizers take as soon as they have made an update and states of them are written.
+
+    The gradients are taken not to be there, and the state of the optimizers to be there or not.
+    """
+    weights, whole = own_bytes(model.parameters()), whole_bytes(model.parameters())
+    moments = whole_moments = present = 0
+    for optimizer in optimizers:
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        count = 2 if "betas" in optimizer.defaults else 1  # running means; Muon has one
+        moments += count * own_bytes(parameters)
+        whole_moments += count * whole_bytes(parameters)
+        present += own_bytes(tensor for state in optimizer.state.values() for tensor in state.values())
+    # Of the state, of the best model and of the last snapshot, to write them from; see Writer.
+    copies = whole_moments + (2 + (config.average_last is not None)) * whole if device.type == "cpu" else 0
+    parts = {"weights": weights, "gradients": weights, "optimizer": moments, "copies to write": copies}
+    return Lasting(parts, weights + moments - min(present, moments) + copies)
+
+
+def own_bytes(tensors: Iterable[Tensor]) -> int:
+    """What this process holds of these tensors; with FSDP that is a part of each."""
+    return whole_bytes(tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors)
+
+
+def whole_bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def free_memory(device: torch.device) -> float:
+    """What processes can still get on this device, without pushing anything out; infinity where nothing says."""
+    if device.type == "cuda":
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return float(torch.cuda.mem_get_info(device)[0] + kept)
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").split("\n")
+    except OSError:
+        return math.inf
+    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), math.inf)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether this is what PyTorch or Python raises when there is no memory left. On CPUs it has no type of its own."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+def remedies(config: TrainingConfig) -> str:
+    """What to change where memory is too little."""
+    text = f"lower training.batch.max_tokens (now {config.batch.max_tokens})"
+    text += " and raise training.batch.accumulate to make up for it"
+    return text if config.activation_checkpointing else f"{text}, or set training.activation_checkpointing: true"
+
+
+def size(number: float) -> str:
+    """Bytes, for people."""
+    return f"{number / 2**20:.0f} MiB" if number < 2**30 else f"{number / 2**30:.1f} GiB"

@@ -1,0 +1,19 @@
+"""Activation checkpointing: blocks that forget what they have computed, and compute it again for the gradient."""
+
+from functools import partial
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from translate.model.layers import DecoderLayer, EncoderLayer
+
+
+def recompute_blocks(model: nn.Module) -> None:
+    """Let each block of encoder and decoder keep only its inputs for the backward pass (Chen et al., 2016).
+
+    Gradients stay the same to the bit, dropout included; so do the names of parameters, and passes without a gradient.
+    """
+    for block in model.modules():
+        if isinstance(block, EncoderLayer | DecoderLayer):
+            # In the place of the method, not around the module: that would rename all parameters.
+            block.__dict__["forward"] = partial(checkpoint, block.forward, use_reentrant=False)

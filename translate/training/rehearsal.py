@@ -1,0 +1,87 @@
+"""The batch that takes most memory, passed before the first update: too little memory shows at once, not in an hour."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn, optim
+
+from translate.config.schema import TrainingConfig
+from translate.data.batching import BatchPlan, Indices
+from translate.device import release_memory
+from translate.model.layers import DecoderLayer, EncoderLayer
+from translate.training.memory import TensorMemory, free_memory, lasting_memory, remedies, size
+
+
+@dataclass(frozen=True)
+class LargestBatch:
+    """Its pairs, and the tokens of its longest source or target, eos counted."""
+
+    pairs: Indices
+    longest: int
+
+
+def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module) -> LargestBatch:
+    """The batch of an epoch whose activations take most memory; those of other epochs are of the same shapes.
+
+    Counted are the features that go into linear layers and come out of them, and the weights of attention. With
+    BPE-dropout the shapes are those without it, to which it adds a little.
+    """
+    encoder = [module for module in model.modules() if isinstance(module, EncoderLayer)]
+    decoder = [module for module in model.modules() if isinstance(module, DecoderLayer)]
+    encoder_heads = sum(block.self_attention.heads for block in encoder)
+    decoder_heads = sum(block.self_attention.heads for block in decoder)
+    per_source, per_target = features(encoder), features(decoder)
+    per_answer = features([model]) - per_source - per_target  # the projection to the vocabulary
+
+    widths = np.zeros((2, plan.pairs.max() + 1), dtype=np.int64)
+    widths[:, plan.pairs] = 1 + np.array([plan.source_lengths, plan.target_lengths])
+
+    def elements(batch: Indices) -> int:
+        source, target = widths[:, batch].max(1)
+        of_a_row = source * (per_source + source * encoder_heads) + target * (
+            per_target + (source + target) * decoder_heads
+        )
+        return int(len(batch) * of_a_row + widths[1, batch].sum() * per_answer)
+
+    batch = max((batch for update in plan.epoch(epoch) for batch in update), key=elements)
+    return LargestBatch(batch, int(widths[:, batch].max()))
+
+
+def features(modules: Sequence[nn.Module]) -> int:
+    """How many go into the linear layers of these modules and come out of them."""
+    layers = [layer for module in modules for layer in module.modules() if isinstance(layer, nn.Linear)]
+    return sum(layer.in_features + layer.out_features for layer in layers)
+
+
+@contextmanager
+def rehearsal(
+    batch: LargestBatch,
+    *,
+    model: nn.Module,
+    optimizers: Sequence[optim.Optimizer],
+    config: TrainingConfig,
+    device: torch.device,
+    say: Callable[[str], None],
+) -> Iterator[None]:
+    """Say what memory training takes, by what it takes to pass `batch` inside, and when that is more than there is.
+
+    The passes leave neither gradients behind nor other random numbers to come.
+    """
+    lasting, free = lasting_memory(model, optimizers, config, device), free_memory(device)
+
+    def warn() -> None:
+        say(f"warning: training takes more memory than the {size(free)} that are free; {remedies(config)}")
+
+    for parameter in model.parameters():  # What is added to gradients that are there is no activation.
+        parameter.grad = torch.zeros_like(parameter)
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices), TensorMemory(free - lasting.to_come, warn) as activations:
+        yield
+    model.zero_grad()
+    release_memory()
+    parts = {**lasting.parts, f"activations of {len(batch.pairs)} rows of {batch.longest} tokens": activations.most}
+    shares = ", ".join(f"{name} {size(number)}" for name, number in parts.items() if number)
+    say(f"memory: about {size(sum(parts.values()))}, besides Python and the text: {shares}")

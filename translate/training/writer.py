@@ -1,0 +1,78 @@
+"""Files of tensors written while training goes on: copied on the spot, written in a thread."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+
+class Writer:
+    """Writes files one after the other, in the order in which they are asked for; after one that fails, no more.
+
+    The order counts: a training state says which model has been the best, so it must not be there before that model.
+    The memory of the copies is kept for the next ones of their kind: to fill fresh memory takes ten times as long. So
+    it is as much as all kinds together, to the end of the run.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
+        self._copies: dict[str, dict[str, Tensor]] = {}
+        self._last: Future[None] | None = None
+        self._last_of: dict[str, Future[None]] = {}
+
+    def later(self, kind: str, tensors: Mapping[str, Tensor], write: Callable[[Mapping[str, Tensor]], None]) -> None:
+        """Copy `tensors` now, to the CPU, and call `write` with the copies in the thread.
+
+        Waits first until the ones before them of this kind are written.
+
+        Raises:
+            CheckpointError: something that was to be written before could not be.
+        """
+        if self._last is not None and self._last.done():
+            self._last.result()
+        copies = self._memory_for(kind, tensors)
+        for name, tensor in tensors.items():
+            copies[name].copy_(tensor.detach())
+        self._do(kind, lambda: write(copies))
+
+    def reserve(self, kind: str, tensors: Mapping[str, Tensor]) -> None:
+        """Let the thread get the memory for such tensors, so that not even the first copy of them takes long."""
+        copies = self._memory_for(kind, tensors)
+
+        def touch() -> None:
+            for copy in copies.values():
+                copy.zero_()
+
+        self._do(kind, touch)
+
+    def wait(self) -> None:
+        """Until all is written. CheckpointError if something could not be."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        """End the thread when it is done, well or not."""
+        self._thread.shutdown()
+
+    def _memory_for(self, kind: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        if kind in self._last_of:
+            self._last_of[kind].result()
+        known = self._copies.get(kind, {})
+        self._copies[kind] = {
+            name: known[name]
+            if name in known and (known[name].shape, known[name].dtype) == (tensor.shape, tensor.dtype)
+            else torch.empty(tensor.shape, dtype=tensor.dtype)
+            for name, tensor in tensors.items()
+        }
+        return self._copies[kind]
+
+    def _do(self, kind: str, work: Callable[[], None]) -> None:
+        before = self._last
+
+        def in_turn() -> None:
+            if before is not None:
+                before.result()  # It is done; this raises what it raised.
+            work()
+
+        self._last = self._last_of[kind] = self._thread.submit(in_turn)
