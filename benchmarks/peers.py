@@ -9,7 +9,7 @@ further one, over new pairs, the rate of a loop is divided by that of the plain 
     tokens/s    target tokens with their ends; padding is not counted
     ceiling     of the matrix products that the tokens need, as a share of those that PyTorch does in the same time in
                 the same arithmetic, when it does nothing else (2,048 rows and columns)
-    peak        the most memory that the process held
+    peak        the most memory that the process held; of several, the first
     loss        of the training pairs of the last pass, nats a token, dropout on. The settings of training are the same
                 for all, initialization and details are each toolkit's own
 
@@ -27,7 +27,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,6 +53,7 @@ from translate.model.plain import make_plain
 from translate.pipeline import read_training_text
 from translate.text.vocabulary import EOS, PAD, SPECIALS
 from translate.training.checkpoint import StateStore
+from translate.training.distributed import ALONE, Group, Processes
 from translate.training.interrupt import InterruptGuard
 from translate.training.progress import Validation
 from translate.training.tracking import MetricsLog, NoBar
@@ -138,9 +141,10 @@ def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], ta
 # --- who trains ------------------------------------------------------------------------------------------------------
 
 
-def this_project(job: Job, dtype: torch.dtype) -> Iterator[Pass]:
+def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator[Pass]:
     """The real trainer; its updates are timed, with making their batches, but not validations, which are empty here."""
     config = config_from_dict(job.config)
+    threads = max(1, job.threads // processes.count)
     if "memory" not in config.training.plain:
         keep_memory()
     passes = len(job.bucketed)
@@ -162,7 +166,7 @@ def this_project(job: Job, dtype: torch.dtype) -> Iterator[Pass]:
             dataset=Dataset("train", source, target, "", "", ""),
             plan=plan_of(job, 0, passes),
             config=config.training.model_copy(update={**updates, "average_last": None}),
-            device=resolve_device("cpu", job.threads),
+            device=resolve_device("cpu", threads),
             dtype=dtype,
             validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, "", None, []),
             save_best=lambda model, validation, progress: None,
@@ -170,6 +174,7 @@ def this_project(job: Job, dtype: torch.dtype) -> Iterator[Pass]:
             snapshots=None,
             identity={},
             bar=NoBar,
+            processes=processes,
         )
         for number in range(passes):
             trainer.plan = plan_of(job, number, passes)
@@ -233,8 +238,8 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
     def loop(name: str, python: str = sys.executable) -> list[str]:
         return [python, loops, str(path), name]
 
-    def ours(arithmetic: str) -> list[str]:
-        return [sys.executable, __file__, "--data", str(asked.data), "--worker", str(path), arithmetic]
+    def ours(arithmetic: str, *launcher: str) -> list[str]:
+        return [sys.executable, *launcher, __file__, "--data", str(asked.data), "--worker", str(path), arithmetic]
 
     peers = str(asked.peers_python)
     # OpenNMT-py asks for a PyTorch before 2.3, and works with later ones.
@@ -250,6 +255,10 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
     ]
     if job.arithmetic != "float32":
         found.append(Contender("this project", job.arithmetic, ours(job.arithmetic)))
+    if asked.threads > 1:
+        title = f"{asked.threads} processes of it"
+        launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(asked.threads))
+        found.append(Contender(title, job.arithmetic, ours(job.arithmetic, *launcher)))
     return found
 
 
@@ -299,7 +308,12 @@ def main() -> None:
         path, arithmetic = asked.worker
         job = Job.read(Path(path))
         torch.manual_seed(1)
-        serve(this_project(job, PRECISIONS[arithmetic]))
+        with Group() if "WORLD_SIZE" in os.environ else nullcontext(ALONE) as processes:
+            passes = this_project(job, PRECISIONS[arithmetic], processes)
+            if processes.rank == 0:
+                serve(passes)
+            else:  # The others keep step with the first.
+                deque(passes, maxlen=0)
         return
 
     job = make_job(asked)

@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -50,21 +51,28 @@ def resolve_precision(name: str, device: torch.device) -> torch.dtype:
         return PRECISIONS[name]
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
-    gain = _seconds_per_product(torch.float32) / _seconds_per_product(torch.bfloat16)
+    gain = _speed_up_of_bfloat16()
     chosen = torch.bfloat16 if gain > WORTHWHILE else torch.float32
     log.info("bfloat16 matrix products run %.1f times as fast as float32 here: training in %s", gain, name_of(chosen))
     return chosen
 
 
-def _seconds_per_product(dtype: torch.dtype) -> float:
-    """The least time of a matrix product of this type on the CPU."""
-    a, b = torch.rand(512, 512).to(dtype), torch.rand(512, 512).to(dtype)
-    times = []
-    for _ in range(10):
-        start = time.perf_counter()
-        torch.mm(a, b)
-        times.append(time.perf_counter() - start)
-    return min(times)
+def _speed_up_of_bfloat16() -> float:
+    """How many matrix products of one thread this CPU does in bfloat16 while it does one in float32.
+
+    Both are tried in turn, and the best of each counts, so that other work on the machine does not decide. For the same
+    reason it is one thread, which waits for no other.
+    """
+    threads, best = torch.get_num_threads(), {torch.float32: math.inf, torch.bfloat16: math.inf}
+    torch.set_num_threads(1)
+    for _ in range(15):
+        for dtype in best:
+            a = torch.ones(512, 512, dtype=dtype)
+            start = time.perf_counter()
+            torch.mm(a, a)
+            best[dtype] = min(best[dtype], time.perf_counter() - start)
+    torch.set_num_threads(threads)
+    return best[torch.float32] / best[torch.bfloat16]
 
 
 def keep_memory() -> None:

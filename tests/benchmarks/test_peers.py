@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from translate.config.loading import config_to_dict, load_config
+from translate.training.distributed import ALONE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS, PASSES, ROWS = 24, 4, 8
@@ -24,7 +25,7 @@ PAIRS, PASSES, ROWS = 24, 4, 8
 OWN_LOOPS: dict[str, Callable[[Job], Iterator[Pass]]] = {
     "plain": LOOPS["plain"],
     "tuned": LOOPS["tuned"],
-    "this project": partial(this_project, dtype=torch.float32),
+    "this project": partial(this_project, dtype=torch.float32, processes=ALONE),
 }
 
 
