@@ -157,7 +157,7 @@ def test_nothing_is_left_behind(tmp_path: Path, number: signal.Signals) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "encoded\n"
     (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-    _, said = process.communicate(timeout=30)  # to the end: no other process holds the pipes any more
+    _, said = process.communicate(timeout=120)  # to the end: no other process holds the pipes any more
     assert process.returncode == -number
     assert said.count("Traceback") == (1 if number == signal.SIGINT else 0), said
     deadline = time.monotonic() + 30
