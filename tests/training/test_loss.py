@@ -56,9 +56,10 @@ def test_r_drop_equals_pytorch_in_value_and_gradient(
     monkeypatch.setattr(loss_module, "ELEMENTS_AT_ONCE", at_once)
     one_NV, labels_N = drawn()
     other_NV = torch.randn(one_NV.shape, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    before = one_NV.clone()
     passes = [one_NV, other_NV]
-    loss, nll = r_drop_loss(one_NV, other_NV, labels_N, 0.1, weight)
+    twice_NV = torch.cat(passes)
+    before = twice_NV.detach().clone()
+    loss, nll = r_drop_loss(twice_NV, labels_N, 0.1, weight)
     log_p, log_q = (scores_NV.log_softmax(1) for scores_NV in passes)
     apart = kl_div(log_q, log_p, reduction="sum", log_target=True) + kl_div(
         log_p, log_q, reduction="sum", log_target=True
@@ -69,14 +70,14 @@ def test_r_drop_equals_pytorch_in_value_and_gradient(
     torch.testing.assert_close(nll, sum(cross_entropy(scores, labels_N, reduction="sum") for scores in passes) / 2)
     for ours, theirs in zip(*(torch.autograd.grad(3 * t, passes) for t in (loss, expected)), strict=True):
         torch.testing.assert_close(ours, theirs)
-    assert torch.equal(one_NV, before)
+    assert torch.equal(twice_NV, before)
     assert not nll.requires_grad
 
 
 def test_passes_that_agree_have_the_loss_of_one() -> None:
     logits_NV, labels_N = drawn()
     same_NV = logits_NV.detach().clone().requires_grad_()
-    found = r_drop_loss(logits_NV, same_NV, labels_N, 0.1, 4.0)
+    found = r_drop_loss(torch.cat([logits_NV, same_NV]), labels_N, 0.1, 4.0)
     expected = smoothed_loss(logits_NV, labels_N, 0.1)
     torch.testing.assert_close(found, expected)
     halves = torch.autograd.grad(found[0], [logits_NV, same_NV])

@@ -68,16 +68,15 @@ class _SmoothedLoss(torch.autograd.Function):
         return gradient_NV * loss_gradient.to(gradient_NV.dtype), None, None
 
 
-def r_drop_loss(
-    one_NV: Tensor, other_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float
-) -> tuple[Tensor, Tensor]:
+def r_drop_loss(twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
     """The mean over two passes of `smoothed_loss`, and what drives them apart: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
 
-    p and q come from the scores of the passes. R-Drop (Wu et al., 2021, equation 4) draws the two distributions
-    together that dropout has driven apart; this is half of what the paper minimizes, so that with weight 0 it is the
-    cross-entropy of one pass. The second scalar is the mean without smoothing and divergence, and has no gradient.
+    `twice_NV` has the scores of one pass and behind them those of the other, of which p and q come; `labels_N` has the
+    labels once. R-Drop (Wu et al., 2021, equation 4) draws the two distributions together that dropout has driven
+    apart; this is half of what the paper minimizes, so that with weight 0 it is the cross-entropy of one pass. The
+    second scalar is the mean without smoothing and divergence, and has no gradient.
     """
-    loss, nll = _RDropLoss.apply(one_NV, other_NV, labels_N, smoothing, weight)  # type: ignore[no-untyped-call]
+    loss, nll = _RDropLoss.apply(twice_NV, labels_N, smoothing, weight)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -85,11 +84,11 @@ class _RDropLoss(torch.autograd.Function):
     """Some rows at a time, as the smoothed loss, whose probabilities the divergence shares."""
 
     @staticmethod
-    def forward(
-        ctx: Any, one_NV: Tensor, other_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float
-    ) -> tuple[Tensor, Tensor]:
-        sums = torch.zeros(2, device=one_NV.device)
-        gradients = torch.empty_like(one_NV), torch.empty_like(other_NV)
+    def forward(ctx: Any, twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
+        sums = torch.zeros(2, device=twice_NV.device)
+        gradient_NV = torch.empty_like(twice_NV)
+        one_NV, other_NV = twice_NV.chunk(2)
+        gradients = gradient_NV.chunk(2)
         for rows in _some_rows(one_NV):
             one_RV, other_RV = (scores_NV[rows].to(torch.float32, copy=True) for scores_NV in (one_NV, other_NV))
             labels_R1 = labels_N[rows, None]
@@ -110,14 +109,15 @@ class _RDropLoss(torch.autograd.Function):
             from_q_RV = torch.sub(weight / 2 * (1 - q_from_p_R1) + 1, apart_RV, out=other_RV).mul_(q_RV)
             from_q_RV.sub_(p_RV, alpha=weight / 2)
             gradients[1][rows] = _less_the_truth(from_q_RV, labels_R1, smoothing).div_(2)
-        ctx.save_for_backward(*gradients)
+        ctx.save_for_backward(gradient_NV)
         loss, nll = (sums / 2).unbind()
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        return *(gradient * loss_gradient.to(gradient.dtype) for gradient in ctx.saved_tensors), None, None, None
+    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
+        (gradient_NV,) = ctx.saved_tensors
+        return gradient_NV * loss_gradient.to(gradient_NV.dtype), None, None, None
 
 
 def plain_smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -127,13 +127,11 @@ def plain_smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -
     return loss, cross_entropy(scores_NV.detach(), labels_N, reduction="sum")
 
 
-def plain_r_drop_loss(
-    one_NV: Tensor, other_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float
-) -> tuple[Tensor, Tensor]:
+def plain_r_drop_loss(twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
     """The same as `r_drop_loss`, by PyTorch's own cross-entropy and divergence."""
-    losses = [plain_smoothed_loss(scores_NV, labels_N, smoothing) for scores_NV in (one_NV, other_NV)]
+    losses = [plain_smoothed_loss(scores_NV, labels_N, smoothing) for scores_NV in twice_NV.chunk(2)]
     loss, nll = (torch.stack(sums).mean() for sums in zip(*losses, strict=True))
-    logs = [scores_NV.float().log_softmax(1) for scores_NV in (one_NV, other_NV)]
+    logs = [scores_NV.float().log_softmax(1) for scores_NV in twice_NV.chunk(2)]
     divergences = [kl_div(q, p, reduction="sum", log_target=True) for p, q in (logs, reversed(logs))]
     return loss + weight * torch.stack(divergences).sum() / 4, nll
 

@@ -36,11 +36,10 @@ class RDrop:
 
     smoothing: float
     weight: float
-    loss: Callable[[Tensor, Tensor, Tensor, float, float], tuple[Tensor, Tensor]] = r_drop_loss
+    loss: Callable[[Tensor, Tensor, float, float], tuple[Tensor, Tensor]] = r_drop_loss
 
     def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]:
-        one_NV, other_NV = logits(batch.twice()).chunk(2)
-        return self.loss(one_NV, other_NV, batch.labels_N, self.smoothing, self.weight)
+        return self.loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight)
 
 
 def build_objective(config: TrainingConfig) -> Objective:
