@@ -211,6 +211,7 @@ def read_training_text(config: Config) -> TextPair:
         join_corpora(
             [logged(open_corpus(data, corpus), corpus.weight) for corpus in corpora],
             [corpus.weight for corpus in corpora],
+            [corpus.vocabulary for corpus in corpora],
         )
     )
 

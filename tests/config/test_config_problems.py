@@ -124,17 +124,17 @@ def problems(text: str, *overrides: str) -> list[str]:
         (
             "data: {train: 5}",
             "x.yaml:1: data.train: given 5, allowed: text or a section with source, target or "
-            "a list (each text or a section with split, source, target, weight); write '5'",
+            "a list (each text or a section with split, source, target, weight, vocabulary); write '5'",
         ),
         (
             "data: {train: [a, 3]}",
             "x.yaml:1: data.train: given ['a', 3], allowed: text or a section with source, target or "
-            "a list (each text or a section with split, source, target, weight)",
+            "a list (each text or a section with split, source, target, weight, vocabulary)",
         ),
         (
             "data: {train: []}",
             "x.yaml:1: data.train: given [], allowed: text or a section with source, target or "
-            "a list (each text or a section with split, source, target, weight)",
+            "a list (each text or a section with split, source, target, weight, vocabulary)",
         ),
         (
             "data:\n  train:\n    - a\n    - {split: b,\n       wieght: 4}",
@@ -143,6 +143,10 @@ def problems(text: str, *overrides: str) -> list[str]:
         (
             "data:\n  train: [a, {split: b, weight: 0}]",
             "x.yaml:2: data.train.1.weight: given 0, allowed: a whole number above 0",
+        ),
+        (
+            "data:\n  train: [{split: b, vocabulary: false}]",
+            "x.yaml:2: data: no corpus of train is left to learn vocabularies from; let one have vocabulary: true",
         ),
         (
             "data: {train: [{source: a, target: 5}]}",

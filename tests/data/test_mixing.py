@@ -93,5 +93,17 @@ def test_corpora_are_joined(tmp_path: Path) -> None:
     assert list(text.target) == ["EINS", "ZWEI", "DREI"]
     assert (text.name, text.parts) == ("a + b", (Part("a", 2, 1), Part("b", 1, 3)))
     assert [text.place(line) for line in range(3)] == ["a line 1", "a line 2", "b line 1"]
+    assert text.vocabulary is None
     other = join_corpora([two, one], [1, 1])
     assert (other.source_sha256, other.target_sha256) != (text.source_sha256, text.target_sha256)
+
+
+def test_vocabularies_can_be_learned_from_some_corpora_only(tmp_path: Path) -> None:
+    texts = []
+    for name in "abc":
+        write_pair(tmp_path, name, [f"{name}{name}"])
+        texts.append(open_pair(tmp_path / f"{name}.de", tmp_path / f"{name}.en", name))
+    two = join_corpora(texts, [1, 1, 1], [True, False, True]).vocabulary
+    assert two is not None
+    assert (list(two.source), list(two.target)) == (["aa", "cc"], ["AA", "CC"])
+    assert join_corpora(texts, [1, 1, 1], [False, True, False]).vocabulary == texts[1]

@@ -182,6 +182,19 @@ def test_corpora_are_mixed_by_weight(
     assert "a + crawl-*.de / crawl-*.en + crawl-1: 110 pairs, 3 corpora, " in said
 
 
+def test_a_corpus_without_a_say_in_the_vocabulary(tiny: TinyProject, mixed: tuple[str, str]) -> None:
+    root, _ = mixed
+
+    def trained_on(name: str, train_on: str) -> SavedModel:
+        asked = f"data.train={train_on}", f"output={tiny.folder}/{name}", "training.max_steps=1"
+        return SavedModel.load(train(tiny.config(root, *asked)).model)
+
+    alone = trained_on("alone", "a")
+    silent = trained_on("silent", "[a, {split: crawl-1, vocabulary: false}]")
+    assert (silent.source, silent.target) == (alone.source, alone.target)
+    assert trained_on("all", "[a, crawl-1]").source != alone.source
+
+
 def test_other_weights_are_another_run(tiny: TinyProject, mixed: tuple[str, str]) -> None:
     settings = (*mixed, "training.max_steps=2")
     train(tiny.config(*settings))

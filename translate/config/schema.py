@@ -56,6 +56,11 @@ class Corpus(Section):
         description="How many times an epoch has each pair, so that a small corpus keeps its share beside a large one. "
         "Vocabularies are learned from each pair once.",
     )
+    vocabulary: bool = Field(
+        True,
+        description="Whether vocabularies are learned from it. Without machine translations among their text they stay "
+        "those of a model that was trained without them, and both can translate together.",
+    )
 
     @model_validator(mode="after")
     def _split_or_files(self) -> "Corpus":
@@ -111,6 +116,14 @@ class DataConfig(CorpusConfig):
     valid: str | FilePair = Field("val", description="Validation split: a name in `root`, or two files by name.")
     download: bool = Field(False, description="Download Multi30k into `root` where that folder is missing.")
     filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are left out.")
+
+    @model_validator(mode="after")
+    def _a_vocabulary(self) -> "DataConfig":
+        if isinstance(self.train, list) and not any(isinstance(each, str) or each.vocabulary for each in self.train):
+            raise ClashError(
+                "no corpus of train is left to learn vocabularies from; let one have vocabulary: true", "train"
+            )
+        return self
 
     @model_validator(mode="after")
     def _two_languages(self) -> "DataConfig":

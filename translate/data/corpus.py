@@ -43,6 +43,7 @@ class TextPair:
 
     Args:
         parts: the corpora of which a text is made, in their order; none where it is a single one.
+        vocabulary: the part of it that vocabularies are learned from, where that is not all of it.
     """
 
     name: str
@@ -53,6 +54,7 @@ class TextPair:
     variant: str
     unit: str = "pairs"  # what messages count
     parts: tuple[Part, ...] = ()
+    vocabulary: "TextPair | None" = None
 
     def held(self) -> "ParallelText":
         """The same in memory."""

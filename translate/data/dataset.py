@@ -157,16 +157,18 @@ class CorpusCache:
         self._folder = folder
 
     def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: TextPair) -> tuple[Codec, Codec]:
-        """The codecs of both languages, with vocabularies and spacing learned from `train`; None stands for labels.
+        """The codecs of both languages, with vocabularies and spacing learned from `train`, or from as much of it as
+        it says; None stands for labels.
 
         Raises:
             ConfigError: text must be cut, and the library or the spaCy model for it is not there.
         """
-        text = [train.source_sha256, train.target_sha256]
-        name = f"codecs-{_digest([FORMAT, config.model_dump(mode='json'), languages, text])}"
+        text = train.vocabulary or train
+        hashes = [text.source_sha256, text.target_sha256]
+        name = f"codecs-{_digest([FORMAT, config.model_dump(mode='json'), languages, hashes])}"
         codecs = self._read(name, _parse_codecs)
         if codecs is None:
-            codecs = build_codecs(config, languages, train.source, train.target)
+            codecs = build_codecs(config, languages, text.source, text.target)
             self._write(name, [codec.to_dict() for codec in codecs], codecs)
         return codecs
 

@@ -44,10 +44,22 @@ def _matches(pattern: Path) -> dict[tuple[str, ...], Path]:
     return {match.groups(): Path(match.string) for match in sorted(found, key=lambda match: match.string)}
 
 
-def join_corpora(texts: Sequence[TextPair], weights: Sequence[int]) -> TextPair:
-    """One text after the other, with how many times an epoch has each pair of them."""
+def join_corpora(
+    texts: Sequence[TextPair], weights: Sequence[int], vocabulary: Sequence[bool] | None = None
+) -> TextPair:
+    """One text after the other, with how many times an epoch has each pair of them.
+
+    `vocabulary` says of each, and of one at least, whether vocabularies are learned from it; by default from all.
+    """
     parts = tuple(Part(text.name, len(text.source), weight) for text, weight in zip(texts, weights, strict=True))
-    return replace(_joined(" + ".join(text.name for text in texts), texts, f"{len(texts)} corpora"), parts=parts)
+    learned = texts if vocabulary is None else [text for text, wanted in zip(texts, vocabulary, strict=True) if wanted]
+    return replace(_corpora(texts), parts=parts, vocabulary=None if len(learned) == len(texts) else _corpora(learned))
+
+
+def _corpora(texts: Sequence[TextPair]) -> TextPair:
+    if len(texts) == 1:
+        return texts[0]
+    return _joined(" + ".join(text.name for text in texts), texts, f"{len(texts)} corpora")
 
 
 def _joined(name: str, texts: Sequence[TextPair], what: str) -> TextPair:
