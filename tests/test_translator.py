@@ -9,6 +9,7 @@ import torch
 
 from translate import Translator
 from translate.config.schema import Config
+from translate.decoding.rescore import log_probabilities
 from translate.errors import CheckpointError, ConfigError
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.text.codec import Codec
@@ -56,6 +57,15 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     path = tmp_path_factory.mktemp("learned") / "model.safetensors"
     return Translator.load(save_model(path, positions="learned", max_positions=8), "cpu")
+
+
+def test_how_probable_a_translation_is(translator: Translator) -> None:
+    lines, translations = ["ein Hund bellt.", "Katze", ""], ["a dog barks.", "cat", ""]
+    found = translator.log_probabilities(lines, translations)
+    ids = [[GERMAN.encode(lines)[i], ENGLISH.encode(translations)[i]] for i in range(2)]
+    expected = [log_probabilities(translator.model, [s], [t], batch_tokens=100)[0] for s, t in ids]
+    assert found == pytest.approx([*expected, 0.0], abs=1e-4)
+    assert found[0] < found[2]
 
 
 # --- lines in, lines out ---------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from translate.config.problems import check
 from translate.config.schema import DecodingConfig
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.hypothesis import Hypothesis
+from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
 from translate.device import resolve_device
 from translate.errors import CheckpointError, ConfigError
@@ -111,6 +112,18 @@ class Translator:
         self._warn_of_long(sources, first_line)
         found = search(self.model, sources, settings, n_best=n)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+
+    def log_probabilities(self, lines: Sequence[str], translations: Sequence[str]) -> list[float]:
+        """The natural logarithm of the probability of each translation of each line, its end counted.
+
+        It is that of the likeliest cut of the text, where the tokenizer can cut it in several ways.
+        """
+        return log_probabilities(
+            self.model,
+            self.saved.source.encode(lines),
+            self.saved.target.encode(translations),
+            batch_tokens=self.config.decoding.batch_tokens,
+        ).tolist()
 
     def settings(self, **asked: str | int | float | None) -> DecodingConfig:
         """The model's own section `decoding`, with the settings in `asked` that are not None in their place.

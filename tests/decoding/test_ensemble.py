@@ -5,6 +5,7 @@ import torch
 from test_model_search import BOS, VOCABULARY, config, next_log_probs, random_model, random_sources
 
 from translate.decoding.ensemble import Ensemble
+from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
 from translate.text.vocabulary import EOS
 
@@ -46,3 +47,15 @@ def test_the_shortest_positions_count() -> None:
     assert Ensemble([long, short]).longest == 5
     assert Ensemble([random_model(), long]).longest == 9
     assert Ensemble([random_model()]).longest is None
+
+
+def test_teacher_forcing_is_step_by_step() -> None:
+    ensemble = Ensemble([random_model(seed) for seed in (0, 1)])
+    sources, targets = [[5, 6, 7], [8]], [[8, 4], [5, 9, 9]]
+    together = log_probabilities(ensemble, sources, targets, batch_tokens=1000)
+    for source, target, found in zip(sources, targets, together, strict=True):
+        ids_1S = torch.tensor([[*source, EOS]])
+        state = ensemble.start(ids_1S, torch.ones_like(ids_1S).bool())
+        steps = [ensemble.step(torch.tensor([[token]]), state)[0, 0] for token in (BOS, *target)]
+        expected = sum(step[token].item() for step, token in zip(steps, (*target, EOS), strict=True))
+        assert found == pytest.approx(expected, abs=1e-4)

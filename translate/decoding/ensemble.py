@@ -45,11 +45,18 @@ class Ensemble(nn.Module):
         """Most tokens that all models can place; None where there is no limit."""
         return min((model.longest for model in self._members if model.longest is not None), default=None)
 
+    def forward(self, *batch: Tensor) -> Tensor:
+        """Teacher forcing, as in a model: log of the mean probability of each next token, a row for each position."""
+        return _mean([model(*batch).log_softmax(-1) for model in self._members])
+
     def start(self, source_BS: Tensor, source_mask_BS: Tensor) -> EnsembleState:
         """Let every model read the sources."""
         return EnsembleState([model.start(source_BS, source_mask_BS) for model in self._members])
 
     def step(self, last_BK: Tensor, state: EnsembleState) -> Tensor:
         """Log of the mean probability (B, K, V) of what follows `last_BK`; moves `state` on."""
-        log_probs = [model.step(last_BK, own) for model, own in zip(self._members, state.states, strict=True)]
-        return torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
+        return _mean([model.step(last_BK, own) for model, own in zip(self._members, state.states, strict=True)])
+
+
+def _mean(log_probs: list[Tensor]) -> Tensor:
+    return torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
