@@ -1,0 +1,136 @@
+"""The best translation among those of several systems, judged by all of them and by a model of the other direction.
+
+    python benchmarks/rerank.py --data FOLDER --system MODEL[,MODEL…] [--system …] [--reverse MODEL] [--n-best 12]
+
+Each system, a model or an ensemble of models with the same vocabularies, translates val and test_2016_flickr with a
+beam and offers its best translations. Systems may cut text in different ways, because what is compared is text. A
+translation's score is
+
+    the mean over systems of its log-probability, divided by (words + 1) ** A,
+    plus W times that of the source given the translation
+
+and A and W are chosen on val (noisy-channel reranking: Yee et al., 2019; Ng et al., 2019). Prints BLEU (sacrebleu 13a,
+with case) of each system and of the choice, and the p-value of a paired bootstrap between the choice and the system
+that is best on val.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest, Result
+
+from translate import Translator
+from translate.data.corpus import ParallelText, read_split
+from translate.evaluation import corpus_bleu
+
+EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+IMPOSSIBLE = -1e9  # in place of minus infinity, which times 0 is no number
+REVERSE_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+
+
+class Candidates(NamedTuple):
+    """Translations of the lines of a split, those of one line behind those of another.
+
+    Args:
+        lines: the number of the line that each translates.
+        texts: the translations, each once a line.
+        forward: mean log-probability over systems.
+        reverse: log-probability of the source; zeros where there is no model for it.
+        firsts: the best translation of every line by each system alone.
+    """
+
+    lines: NDArray[np.int64]
+    texts: list[str]
+    forward: NDArray[np.float64]
+    reverse: NDArray[np.float64]
+    firsts: list[list[str]]
+
+    def choose(self, exponent: float, weight: float) -> list[str]:
+        """The best translation of each line."""
+        words = np.array([len(text.split()) for text in self.texts])
+        scores = (self.forward + weight * self.reverse) / (words + 1) ** exponent
+        best: dict[int, int] = {}
+        for place, line in enumerate(self.lines.tolist()):
+            if line not in best or scores[place] > scores[best[line]]:
+                best[line] = place
+        return [self.texts[best[line]] for line in sorted(best)]
+
+
+def gather(text: ParallelText, systems: list[Translator], reverse: Translator | None, n_best: int) -> Candidates:
+    """What all systems offer for a text, and how probable each and all find it."""
+    offers = [
+        system.n_best(text.source, n_best, system.settings(search="beam", beam_size=n_best)) for system in systems
+    ]
+    lines, texts = [], []
+    for line in range(len(text.source)):
+        for translation in unique(each.text for offer in offers for each in offer[line]):
+            lines.append(line)
+            texts.append(translation)
+    sources = [text.source[line] for line in lines]
+    return Candidates(
+        np.array(lines),
+        texts,
+        np.mean([system.log_probabilities(sources, texts) for system in systems], axis=0),
+        np.maximum(reverse.log_probabilities(texts, sources), IMPOSSIBLE) if reverse else np.zeros(len(texts)),
+        [[bests[0].text for bests in offer] for offer in offers],
+    )
+
+
+def unique(texts: Iterable[str]) -> list[str]:
+    """Each text once, in the order of their first appearance."""
+    return list(dict.fromkeys(texts))
+
+
+def p_value(system: list[str], baseline: list[str], references: list[str]) -> float:
+    """How often chance would make a difference as large, by sacrebleu's paired bootstrap."""
+    test = PairedTest(
+        [("baseline", baseline), ("system", system)], {"BLEU": BLEU()}, [references], test_type="bs", n_samples=1000
+    )
+    _, scores = test()
+    result = scores["BLEU"][1]
+    assert isinstance(result, Result)
+    assert result.p_value is not None
+    return float(result.p_value)
+
+
+def main() -> None:
+    """Translate, choose on val, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
+    parser.add_argument("--system", action="append", required=True, help="a model file, or several with commas between")
+    parser.add_argument("--reverse", type=Path, help="a model of the other direction")
+    parser.add_argument("--n-best", type=int, default=12)
+    asked = parser.parse_args()
+    systems = [Translator.load(names.split(",")) for names in asked.system]
+    reverse = Translator.load(asked.reverse) if asked.reverse else None
+    data = systems[0].config.data
+    assert data.target is not None
+    texts = {split: read_split(asked.data, split, data.source, data.target) for split in ("val", "test_2016_flickr")}
+    found = {split: gather(text, systems, reverse, asked.n_best) for split, text in texts.items()}
+
+    def bleu(split: str, translations: list[str]) -> float:
+        return corpus_bleu(translations, texts[split].target)
+
+    grid = [(exponent, weight) for exponent in EXPONENTS for weight in (REVERSE_WEIGHTS if reverse else (0.0,))]
+    settings = max(grid, key=lambda values: bleu("val", found["val"].choose(*values)))
+    firsts = {name: [found[split].firsts[i] for split in texts] for i, name in enumerate(asked.system)}
+    chosen = [found[split].choose(*settings) for split in texts]
+    print(f"{'':<44}{'val':>8}{'test_2016_flickr':>20}")
+    for name, translations in (*firsts.items(), (f"chosen, A = {settings[0]:g}, W = {settings[1]:g}", chosen)):
+        scores = [bleu(split, each) for split, each in zip(texts, translations, strict=True)]
+        print(f"{name[-42:]:<44}{scores[0]:>8.2f}{scores[1]:>20.2f}")
+    best = max(firsts.values(), key=lambda translations: bleu("val", translations[0]))
+    values = [p_value(c, b, text.target) for c, b, text in zip(chosen, best, texts.values(), strict=True)]
+    print(f"{'p of chosen beside the best system on val':<44}{values[0]:>8.3f}{values[1]:>20.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Which translation benchmarks/rerank.py chooses."""
+
+import numpy as np
+import pytest
+from rerank import Candidates, p_value, unique
+
+CANDIDATES = Candidates(
+    lines=np.array([0, 0, 0, 1, 1]),
+    texts=["a dog", "the dog", "a big dog that barks", "cats", "cat"],
+    forward=np.array([-2.0, -3.0, -3.5, -1.0, -1.5]),
+    reverse=np.array([-9.0, -1.0, -9.0, -1e9, -2.0]),
+    firsts=[],
+)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "weight", "chosen"),
+    [
+        (0.0, 0.0, ["a dog", "cats"]),  # the most probable
+        (1.0, 0.0, ["a big dog that barks", "cats"]),  # a token: -2/3, -3/3, -3.5/6
+        (0.0, 1.0, ["the dog", "cat"]),  # that explain the source
+    ],
+)
+def test_the_choice(exponent: float, weight: float, chosen: list[str]) -> None:
+    assert CANDIDATES.choose(exponent, weight) == chosen
+
+
+def test_each_text_once() -> None:
+    assert unique(["b", "a", "b"]) == ["b", "a"]
+
+
+def test_p_value() -> None:
+    references = [f"the {number} dogs bark at a cat on a tree" for number in range(30)]
+    worse = [line.replace("at a cat", "to cats") for line in references]
+    assert p_value(references, worse, references) < 0.01
