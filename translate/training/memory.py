@@ -1,4 +1,4 @@
-"""The memory that training takes: how much, how much there is, and what to change where it is too little.
+"""The memory that training takes: how much, and what to change where there is too little.
 
 Sizes are in bytes, those of one process.
 """
@@ -7,7 +7,6 @@ import math
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -103,18 +102,6 @@ def own_bytes(tensors: Iterable[Tensor]) -> int:
 
 def whole_bytes(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def free_memory(device: torch.device) -> float:
-    """What processes can still get on this device, without pushing anything out; infinity where nothing says."""
-    if device.type == "cuda":
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return float(torch.cuda.mem_get_info(device)[0] + kept)
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").split("\n")
-    except OSError:
-        return math.inf
-    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), math.inf)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -12,7 +12,8 @@ from translate.config.schema import TrainingConfig
 from translate.data.batching import BatchPlan, Indices
 from translate.device import release_memory
 from translate.model.layers import DecoderLayer, EncoderLayer
-from translate.training.memory import TensorMemory, free_memory, lasting_memory, remedies, size
+from translate.training.free_memory import free_memory
+from translate.training.memory import TensorMemory, lasting_memory, remedies, size
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,61 @@
+"""The memory that this process can still get: of its device, of the machine, and of the container it may run in."""
+
+import math
+from pathlib import Path
+
+import torch
+
+PROC, CONTROL_GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+# Where the two versions of control groups keep what a group may use, what it uses, and what of that are cached files,
+# which give way.
+VERSIONS = {
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+def free_memory(device: torch.device) -> float:
+    """What is left on this device, in bytes, without pushing anything out; infinity where nothing says."""
+    if device.type == "cuda":
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return float(torch.cuda.mem_get_info(device)[0] + kept)
+    return min(_of_the_machine(PROC / "meminfo"), _of_control_groups(PROC / "self" / "cgroup", CONTROL_GROUPS))
+
+
+def _of_the_machine(meminfo: Path) -> float:
+    return 1024.0 * _numbers(meminfo).get("MemAvailable:", math.inf)
+
+
+def _of_control_groups(memberships: Path, mounted: Path) -> float:
+    """What the groups of this process leave it, each of which counts those below it; containers limit memory so."""
+    try:
+        lines = memberships.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return math.inf
+    least = math.inf
+    for _, controllers, path in (line.split(":", 2) for line in lines):
+        if controllers in VERSIONS:
+            top = mounted / controllers
+            own = top / path.lstrip("/")
+            for group in [own, *own.parents]:
+                if group.is_relative_to(top):
+                    least = min(least, _left_in(group, *VERSIONS[controllers]))
+    return least
+
+
+def _left_in(group: Path, most: str, used: str, cached: str) -> float:
+    try:
+        limit = float((group / most).read_text(encoding="ascii"))  # "max" where there is none
+        taken = float((group / used).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return math.inf
+    return max(0.0, limit - taken + _numbers(group / "memory.stat").get(cached, 0))
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """The numbers of a file with a name and a number in each line; none where it cannot be read."""
+    try:
+        rows = [line.split() for line in path.read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return {}
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1}
