@@ -1,6 +1,7 @@
 """The best translation among those of several systems, judged by all of them and by a model of the other direction.
 
     python benchmarks/rerank.py --data FOLDER --system MODEL[,MODEL…] [--system …] [--reverse MODEL] [--n-best 12]
+                                [--input FILE --output FILE]
 
 Each system, a model or an ensemble of models with the same vocabularies, translates val and test_2016_flickr with a
 beam and offers its best translations. Systems may cut text in different ways, because what is compared is text. A
@@ -11,7 +12,7 @@ translation's score is
 
 and A and W are chosen on val (noisy-channel reranking: Yee et al., 2019; Ng et al., 2019). Prints BLEU (sacrebleu 13a,
 with case) of each system and of the choice, and the p-value of a paired bootstrap between the choice and the system
-that is best on val.
+that is best on val. With --input it then translates that file, line by line.
 """
 
 import argparse
@@ -28,7 +29,9 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
 
 from translate import Translator
-from translate.data.corpus import ParallelText, read_split
+from translate.data.corpus import read_split
+from translate.data.lines import read_lines
+from translate.device import keep_memory
 from translate.evaluation import corpus_bleu
 
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
@@ -64,17 +67,15 @@ class Candidates(NamedTuple):
         return [self.texts[best[line]] for line in sorted(best)]
 
 
-def gather(text: ParallelText, systems: list[Translator], reverse: Translator | None, n_best: int) -> Candidates:
-    """What all systems offer for a text, and how probable each and all find it."""
-    offers = [
-        system.n_best(text.source, n_best, system.settings(search="beam", beam_size=n_best)) for system in systems
-    ]
+def gather(source: list[str], systems: list[Translator], reverse: Translator | None, n_best: int) -> Candidates:
+    """What all systems offer for some lines, and how probable they find it together."""
+    offers = [system.n_best(source, n_best, system.settings(search="beam", beam_size=n_best)) for system in systems]
     lines, texts = [], []
-    for line in range(len(text.source)):
+    for line in range(len(source)):
         for translation in unique(each.text for offer in offers for each in offer[line]):
             lines.append(line)
             texts.append(translation)
-    sources = [text.source[line] for line in lines]
+    sources = [source[line] for line in lines]
     return Candidates(
         np.array(lines),
         texts,
@@ -108,13 +109,18 @@ def main() -> None:
     parser.add_argument("--system", action="append", required=True, help="a model file, or several with commas between")
     parser.add_argument("--reverse", type=Path, help="a model of the other direction")
     parser.add_argument("--n-best", type=int, default=12)
+    parser.add_argument("--input", type=Path, help="a file to translate with what was chosen")
+    parser.add_argument("--output", type=Path, help="where to write its translations")
     asked = parser.parse_args()
+    if (asked.input is None) != (asked.output is None):
+        parser.error("--input and --output go together")
+    keep_memory()
     systems = [Translator.load(names.split(",")) for names in asked.system]
     reverse = Translator.load(asked.reverse) if asked.reverse else None
     data = systems[0].config.data
     assert data.target is not None
     texts = {split: read_split(asked.data, split, data.source, data.target) for split in ("val", "test_2016_flickr")}
-    found = {split: gather(text, systems, reverse, asked.n_best) for split, text in texts.items()}
+    found = {split: gather(text.source, systems, reverse, asked.n_best) for split, text in texts.items()}
 
     def bleu(split: str, translations: list[str]) -> float:
         return corpus_bleu(translations, texts[split].target)
@@ -126,7 +132,10 @@ def main() -> None:
     print(f"{'':<44}{'val':>8}{'test_2016_flickr':>20}")
     for name, translations in (*firsts.items(), (f"chosen, A = {settings[0]:g}, W = {settings[1]:g}", chosen)):
         scores = [bleu(split, each) for split, each in zip(texts, translations, strict=True)]
-        print(f"{name[-42:]:<44}{scores[0]:>8.2f}{scores[1]:>20.2f}")
+        print(f"{'…' * (len(name) > 43) + name[-42:]:<44}{scores[0]:>8.2f}{scores[1]:>20.2f}")
+    if asked.input:
+        lines = gather(read_lines(asked.input), systems, reverse, asked.n_best).choose(*settings)
+        asked.output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     best = max(firsts.values(), key=lambda translations: bleu("val", translations[0]))
     values = [p_value(c, b, text.target) for c, b, text in zip(chosen, best, texts.values(), strict=True)]
     print(f"{'p of chosen beside the best system on val':<44}{values[0]:>8.3f}{values[1]:>20.3f}")
