@@ -1,7 +1,7 @@
 """The best translation among those of several systems, judged by all of them and by a model of the other direction.
 
-    python benchmarks/rerank.py --data FOLDER --system MODEL[,MODEL…] [--system …] [--reverse MODEL] [--n-best 12]
-                                [--input FILE --output FILE]
+    python benchmarks/rerank.py --data FOLDER --system MODEL[,MODEL…] [--system …]
+                                [--reverse MODEL[,MODEL…]] [--n-best 12] [--input FILE --output FILE]
 
 Each system, a model or an ensemble of models with the same vocabularies, translates val and test_2016_flickr with a
 beam and offers its best translations. Systems may cut text in different ways, because what is compared is text. A
@@ -107,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
     parser.add_argument("--system", action="append", required=True, help="a model file, or several with commas between")
-    parser.add_argument("--reverse", type=Path, help="a model of the other direction")
+    parser.add_argument("--reverse", help="a model of the other direction, or several")
     parser.add_argument("--n-best", type=int, default=12)
     parser.add_argument("--input", type=Path, help="a file to translate with what was chosen")
     parser.add_argument("--output", type=Path, help="where to write its translations")
@@ -116,7 +116,7 @@ def main() -> None:
         parser.error("--input and --output go together")
     keep_memory()
     systems = [Translator.load(names.split(",")) for names in asked.system]
-    reverse = Translator.load(asked.reverse) if asked.reverse else None
+    reverse = Translator.load(asked.reverse.split(",")) if asked.reverse else None
     data = systems[0].config.data
     assert data.target is not None
     texts = {split: read_split(asked.data, split, data.source, data.target) for split in ("val", "test_2016_flickr")}
