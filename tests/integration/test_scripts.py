@@ -161,6 +161,25 @@ def test_ctrl_c_while_translating(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_translating_leaves_nothing_behind(
+    number: signal.Signals, code: int, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out.txt").write_text("as it was\n")
+    arguments = ("--checkpoint", model, "--search", "greedy", "--output", "out.txt")
+    with started("translate", *arguments, folder=tmp_path) as process:
+        assert process.stdin
+        assert process.stderr
+        process.stdin.write(b"bako\n" * 1000)
+        process.stdin.flush()
+        wait_for(lambda: len(list(tmp_path.iterdir())) > 1, process)
+        process.send_signal(number)  # It waits for more.
+        said = process.stderr.read()
+    assert (process.returncode, said) == (code, b"stopped\n" if number == signal.SIGINT else b"")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["as it was\n"]
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_behind_standard_output(model: Path, tmp_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.run import run
+from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tokenized-bleu", action="store_true", help="also the BLEU of the torchtext tutorials")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     asked = parser.parse_args(arguments)
+    leave_on_sigterm()
     return run(lambda: evaluate(asked))
 
 

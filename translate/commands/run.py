@@ -7,6 +7,7 @@ import errno
 import io
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -44,6 +45,11 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
         tell("error: the disk is full")
         return 2
     return 0
+
+
+def leave_on_sigterm() -> None:
+    """Let SIGTERM end this process by way of all that tidies up behind it, such as a file that is half written."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def drop_output() -> None:

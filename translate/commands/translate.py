@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from translate.commands.run import run
+from translate.commands.run import leave_on_sigterm, run
 from translate.errors import DataError
 from translate.files import written_whole
 
@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--unknown", action="store_true", help="list the words that the model does not know")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     asked = parser.parse_intermixed_args(arguments)
+    leave_on_sigterm()
     return run(lambda: translate(asked))
 
 
