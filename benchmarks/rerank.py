@@ -7,8 +7,8 @@ Each system, a model or an ensemble of models with the same vocabularies, transl
 beam and offers its best translations. Systems may cut text in different ways, because what is compared is text. A
 translation's score is
 
-    the mean over systems of its log-probability, divided by (words + 1) ** A,
-    plus W times that of the source given the translation
+    (the mean over systems of its log-probability + W times that of the source given the translation)
+    divided by (words + 1) ** A
 
 and A and W are chosen on val (noisy-channel reranking: Yee et al., 2019; Ng et al., 2019). Prints BLEU (sacrebleu 13a,
 with case) of each system and of the choice, and the p-value of a paired bootstrap between the choice and the system
@@ -29,10 +29,12 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
 
 from translate import Translator
+from translate.commands.run import run
 from translate.data.corpus import read_split
 from translate.data.lines import read_lines
 from translate.device import keep_memory
 from translate.evaluation import corpus_bleu
+from translate.files import write_whole
 
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 IMPOSSIBLE = -1e9  # in place of minus infinity, which times 0 is no number
@@ -102,8 +104,8 @@ def p_value(system: list[str], baseline: list[str], references: list[str]) -> fl
     return float(result.p_value)
 
 
-def main() -> None:
-    """Translate, choose on val, and print the table."""
+def main() -> int:
+    """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
     parser.add_argument("--system", action="append", required=True, help="a model file, or several with commas between")
@@ -114,7 +116,13 @@ def main() -> None:
     asked = parser.parse_args()
     if (asked.input is None) != (asked.output is None):
         parser.error("--input and --output go together")
+    return run(lambda: rerank(asked))
+
+
+def rerank(asked: argparse.Namespace) -> None:
+    """Translate, choose on val, and print the table."""
     keep_memory()
+    source = read_lines(asked.input) if asked.input else []  # at once, so that a wrong name shows at once
     systems = [Translator.load(names.split(",")) for names in asked.system]
     reverse = Translator.load(asked.reverse.split(",")) if asked.reverse else None
     data = systems[0].config.data
@@ -134,12 +142,12 @@ def main() -> None:
         scores = [bleu(split, each) for split, each in zip(texts, translations, strict=True)]
         print(f"{'…' * (len(name) > 43) + name[-42:]:<44}{scores[0]:>8.2f}{scores[1]:>20.2f}")
     if asked.input:
-        lines = gather(read_lines(asked.input), systems, reverse, asked.n_best).choose(*settings)
-        asked.output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        lines = gather(source, systems, reverse, asked.n_best).choose(*settings)
+        write_whole(asked.output, "".join(f"{line}\n" for line in lines).encode())
     best = max(firsts.values(), key=lambda translations: bleu("val", translations[0]))
     values = [p_value(c, b, text.target) for c, b, text in zip(chosen, best, texts.values(), strict=True)]
     print(f"{'p of chosen beside the best system on val':<44}{values[0]:>8.3f}{values[1]:>20.3f}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

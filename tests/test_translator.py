@@ -10,7 +10,7 @@ import torch
 from translate import Translator
 from translate.config.schema import Config
 from translate.decoding.rescore import log_probabilities
-from translate.errors import CheckpointError, ConfigError
+from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.text.codec import Codec
 from translate.text.spacing import Spacing
@@ -66,6 +66,8 @@ def test_how_probable_a_translation_is(translator: Translator) -> None:
     expected = [log_probabilities(translator.model, [s], [t], batch_tokens=100)[0] for s, t in ids]
     assert found == pytest.approx([*expected, 0.0], abs=1e-4)
     assert found[0] < found[2]
+    with pytest.raises(DataError, match="3 lines and 2 translations"):
+        translator.log_probabilities(lines, translations[:2])
 
 
 # --- lines in, lines out ---------------------------------------------------------------------------------------------

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from translate.config.loading import config_to_dict
 from translate.config.problems import check
-from translate.config.schema import DecodingConfig
+from translate.config.schema import DecodingConfig, LabelledDataConfig
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
 from translate.device import resolve_device
-from translate.errors import CheckpointError, ConfigError
+from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
 
 log = logging.getLogger("translate")
@@ -117,7 +117,15 @@ class Translator:
         """The natural logarithm of the probability of each translation of each line, its end counted.
 
         It is that of the likeliest cut of the text, where the tokenizer can cut it in several ways.
+
+        Raises:
+            ConfigError: the model gives labels; `n_best` has the log-probabilities of these.
+            DataError: there is not one translation for each line.
         """
+        if isinstance(self.config.data, LabelledDataConfig):
+            raise ConfigError("this model gives labels, not translations; n_best has their log-probabilities")
+        if len(lines) != len(translations):
+            raise DataError(f"{len(lines)} lines and {len(translations)} translations: give one for each line")
         return log_probabilities(
             self.model,
             self.saved.source.encode(lines),

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -76,9 +77,9 @@ def test_a_signal_then_a_resume(run: Run, untrained: Project, monkeypatch: pytes
     with monkeypatch.context() as patch:
         update = Trainer._update
 
-        def interrupted(self: Trainer, batches: list[object]) -> None:
+        def interrupted(self: Trainer, batches: Any) -> None:
             os.kill(os.getpid(), signal.SIGINT)
-            update(self, batches)  # type: ignore[arg-type]
+            update(self, batches)
 
         patch.setattr(Trainer, "_update", interrupted)
         said = run()

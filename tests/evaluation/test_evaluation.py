@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 
 import pytest
 import sacrebleu
@@ -97,7 +98,7 @@ def test_many_equal_translations_are_warned_of() -> None:
 
 
 @pytest.mark.parametrize("score", [evaluate, corpus_bleu, corpus_chrf, tokenized_bleu])
-def test_what_cannot_be_scored(score) -> None:  # type: ignore[no-untyped-def]
+def test_what_cannot_be_scored(score: Callable[[list[str], list[str]], object]) -> None:
     with pytest.raises(DataError) as unequal:
         score(["a b", "c"], ["a b"])
     assert str(unequal.value) == (

@@ -6,6 +6,7 @@ import pytest
 from tiny_runs import TinyProject, assert_same_run, newest_state, rows, sigint, sigterm, stop, update
 
 from translate.config.loading import load_config
+from translate.errors import ConfigError
 from translate.pipeline import train
 from translate.translator import Translator
 
@@ -52,4 +53,7 @@ def test_the_shipped_config_learns_which_language_a_line_is(tmp_path: Path) -> N
     (validation,) = (row for row in rows(run) if row["kind"] == "validation")
     assert validation["accuracy"] > 0.95
     unseen = ["Eine Frau trinkt Tee.", "A woman is drinking tea."]
-    assert Translator.load(run.model, "cpu").translate(unseen) == ["de", "en"]
+    translator = Translator.load(run.model, "cpu")
+    assert translator.translate(unseen) == ["de", "en"]
+    with pytest.raises(ConfigError, match="gives labels"):
+        translator.log_probabilities(unseen, ["de", "en"])

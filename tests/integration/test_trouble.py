@@ -165,7 +165,7 @@ def test_a_log_that_cannot_grow(tiny: TinyProject, monkeypatch: pytest.MonkeyPat
 
     log = MetricsLog(tiny.folder / "metrics.jsonl")
     log.close()
-    log._file = FullDisk()  # type: ignore[assignment]
+    monkeypatch.setattr(log, "_file", FullDisk())
     with pytest.raises(
         CheckpointError, match=r"cannot write .*metrics.jsonl: No space left on device; free some space"
     ):
