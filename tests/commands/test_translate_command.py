@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tiny_project import LINES, Call, Outcome, Project, joined
+from tiny_project import LINES, Call, Outcome, Project, joined, write_lines
 
 from translate.commands import translate as command
 from translate.commands.translate import main
@@ -130,6 +130,20 @@ def test_a_person_at_the_keyboard_is_answered_line_by_line(call: Call, project: 
     said = call(main, "--checkpoint", project.model, stdin=keyboard)
     assert said.out.count("\n") == 2
     assert answered == [said.out[: said.out.index("\n") + 1]]
+
+
+def test_a_person_who_waits_sees_how_far_it_is(
+    translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "CHUNK", 2)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    lines = write_lines(tmp_path / "lines", [*LINES, "zorro"])
+    said = translate("--unknown", "--input", lines, "--output", tmp_path / "out")
+    shown = said.err.replace("\r", "\n").splitlines()
+    assert [int(row.split(" lines")[0]) for row in shown if " lines [" in row][-1] == len(LINES) + 1
+    assert "line 6: unknown: zorro" in [row.strip() for row in shown]  # on a line of its own
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)  # Translations there are sign enough.
+    assert translate("--input", lines).err == ""
 
 
 # --- search ----------------------------------------------------------------------------------------------------------

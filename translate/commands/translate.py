@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import DataError
 from translate.files import written_whole
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from translate.translator import Translation, Translator
 
 CHUNK = 1000  # Lines translated together: sorted by length, they make full batches.
@@ -76,7 +78,7 @@ def translate(asked: argparse.Namespace) -> None:
     # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
     typing = not asked.sentences and not asked.input and sys.stdin.isatty()
     number = truncated = 0
-    with open_output(asked.output) as output:
+    with open_output(asked.output) as output, progress(shown=not typing and elsewhere(asked.output)) as bar:
         for some in chunks(lines, 1 if typing else CHUNK):
             if asked.unknown:
                 report_unknown(translator, some, number + 1)
@@ -85,6 +87,7 @@ def translate(asked: argparse.Namespace) -> None:
                 output.writelines(n_best_rows(number, hypotheses) if asked.n_best else [f"{hypotheses[0].text}\n"])
                 truncated += not hypotheses[0].finished
             output.flush()
+            bar.update(len(some))
     if truncated:
         log.warning("%d of %d translations were cut off at the length limit", truncated, number)
 
@@ -129,6 +132,21 @@ def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     remaining = iter(lines)
     while some := list(islice(remaining, size)):
         yield some
+
+
+def elsewhere(output: Path | None) -> bool:
+    """Whether translations do not appear on the terminal."""
+    return output is not None or not sys.stdout.isatty()
+
+
+@contextmanager
+def progress(*, shown: bool) -> "Iterator[tqdm[NoReturn]]":
+    """A count of the lines on standard error, where that is a terminal, with messages above it."""
+    from tqdm import tqdm
+    from tqdm.contrib.logging import logging_redirect_tqdm
+
+    with logging_redirect_tqdm(), tqdm(unit=" lines", dynamic_ncols=True, disable=None if shown else True) as bar:
+        yield bar
 
 
 @contextmanager
