@@ -47,7 +47,7 @@ WRAPPED_IN = {
     "spacy": {"text/words"},
     "tokenizers": {"text/pieces"},
     "torchtext": {"text/vocabulary"},
-    "tqdm": {"training/tracking"},
+    "tqdm": {"training/tracking", "commands/translate"},
     "yaml": {"config/yaml_source"},
 }
 WITHOUT_TORCH = {"errors", "files", "paths", "config", "text"}
