@@ -78,7 +78,7 @@ def translate(asked: argparse.Namespace) -> None:
     # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
     typing = not asked.sentences and not asked.input and sys.stdin.isatty()
     number = truncated = 0
-    with open_output(asked.output) as output, progress(shown=not typing and elsewhere(asked.output)) as bar:
+    with open_output(asked.output) as output, progress(shown=bool(asked.output) and not typing) as bar:
         for some in chunks(lines, 1 if typing else CHUNK):
             if asked.unknown:
                 report_unknown(translator, some, number + 1)
@@ -134,14 +134,12 @@ def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         yield some
 
 
-def elsewhere(output: Path | None) -> bool:
-    """Whether translations do not appear on the terminal."""
-    return output is not None or not sys.stdout.isatty()
-
-
 @contextmanager
 def progress(*, shown: bool) -> "Iterator[tqdm[NoReturn]]":
-    """A count of the lines on standard error, where that is a terminal, with messages above it."""
+    """A count of the lines on standard error, where that is a terminal, with messages above it.
+
+    Not beside translations on standard output: those may be on the same terminal, or in a pager there.
+    """
     from tqdm import tqdm
     from tqdm.contrib.logging import logging_redirect_tqdm
 
