@@ -150,6 +150,8 @@ def slow_attention(attention: MultiHeadAttention, x_TD: Tensor, y_SD: Tensor, vi
     """Attention of one sentence, head by head and query by query."""
     d_qk, d_v = (layer.out_features // attention.heads for layer in (attention.query, attention.value))
     q_TD, k_SD, v_SD = attention.query(x_TD), attention.key(y_SD), attention.value(y_SD)
+    if isinstance(attention.query_norm, nn.LayerNorm) and isinstance(attention.key_norm, nn.LayerNorm):
+        q_TD, k_SD = slow_norm(q_TD, d_qk, attention.query_norm), slow_norm(k_SD, d_qk, attention.key_norm)
     rows = []
     for t in range(len(x_TD)):
         gathered = []
@@ -164,10 +166,17 @@ def slow_attention(attention: MultiHeadAttention, x_TD: Tensor, y_SD: Tensor, vi
     return torch.stack(rows)
 
 
+def slow_norm(x_TE: Tensor, width: int, norm: nn.LayerNorm) -> Tensor:
+    """Each head's part of each row, less its mean and divided by its standard deviation, then weighted."""
+    parts = [part - part.mean() for row in x_TE for part in row.split(width)]
+    return torch.cat([norm.weight * part / (part.square().mean() + 1e-5).sqrt() for part in parts]).view(x_TE.shape)
+
+
 WIDTHS: dict[str, dict[str, Any]] = {
     "narrow": {},
     "wide": {"d_qk": 12, "d_v": 12},
     "no two alike, no bias": {"d_qk": 3, "d_v": 5, "qkv_bias": False},
+    "normalized": {"d_qk": 4, "qk_norm": True},
 }
 
 

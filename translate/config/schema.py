@@ -271,6 +271,9 @@ class EncoderConfig(Section):
     qkv_bias: bool = Field(
         True, description="A bias in the projections to queries, keys and values; the output projection always has one."
     )
+    qk_norm: bool = Field(
+        False, description="A layer norm on queries and keys in each head, which lets the learning rate be higher."
+    )
     dropout: Share = Field(0.1, description="Dropout on the embeddings and on the output of every sub-layer.")
     attention_dropout: Share = Field(0.0, description="Dropout on the attention weights.")
     ffn_dropout: Share = Field(0.0, description="Dropout inside the feed-forward block, after the activation.")

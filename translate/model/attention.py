@@ -40,6 +40,8 @@ class MultiHeadAttention(nn.Module):
         d_qk, d_v: width of queries and keys, and of values, in each head; by default d_model / heads ("narrow" heads,
             which together are as wide as the model). "Wide" heads have d_model each.
         qkv_bias: whether queries, keys and values have a bias; the output projection always has one.
+        qk_norm: whether a layer norm, without a bias, stands behind the projections to queries and to keys in each
+            head, so that no score can grow with the weights (Henry et al., 2020; Dehghani et al., 2023).
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class MultiHeadAttention(nn.Module):
         d_qk: int | None = None,
         d_v: int | None = None,
         qkv_bias: bool = True,
+        qk_norm: bool = False,
     ) -> None:
         super().__init__()
         self.heads = heads
@@ -67,10 +70,13 @@ class MultiHeadAttention(nn.Module):
                 nn.init.zeros_(parameter)
             else:
                 nn.init.xavier_uniform_(parameter)
+        self.query_norm = nn.LayerNorm(d_qk, bias=False) if qk_norm else nn.Identity()
+        self.key_norm = nn.LayerNorm(d_qk, bias=False) if qk_norm else nn.Identity()
 
     def keys_values(self, x_BSD: Tensor) -> KeysValues:
         """Keys and values of every position of `x_BSD`."""
-        return KeysValues(self._split(self.key(x_BSD)), self._split(self.value(x_BSD)))
+        keys_BSHK, values_BSHV = self._split(self.key(x_BSD)), self._split(self.value(x_BSD))
+        return KeysValues(self.key_norm(keys_BSHK).transpose(1, 2), values_BSHV.transpose(1, 2))
 
     def forward(
         self, x_BTD: Tensor, seen: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False
@@ -80,7 +86,7 @@ class MultiHeadAttention(nn.Module):
         `mask_B1TS` may have size 1 where it is the same for all queries. With `causal`, query t sees keys 0 to t.
         A row that may look nowhere gathers zeros, never NaN.
         """
-        q_BHTK = self._split(self.query(x_BTD))
+        q_BHTK = self.query_norm(self._split(self.query(x_BTD))).transpose(1, 2)
         if self.written_out and self.training and x_BTD.device.type == "cpu":
             gathered_BHTV = self._gather(q_BHTK, *seen, mask_B1TS=mask_B1TS, causal=causal)
         else:
@@ -113,4 +119,4 @@ class MultiHeadAttention(nn.Module):
 
     def _split(self, projected_BTE: Tensor) -> Tensor:
         """From the heads side by side in one vector to a dimension of their own."""
-        return projected_BTE.unflatten(2, (self.heads, -1)).transpose(1, 2)
+        return projected_BTE.unflatten(2, (self.heads, -1))

@@ -126,6 +126,7 @@ def attention(config: EncoderConfig) -> MultiHeadAttention:
         d_qk=config.d_qk,
         d_v=config.d_v,
         qkv_bias=config.qkv_bias,
+        qk_norm=config.qk_norm,
     )
 
 
