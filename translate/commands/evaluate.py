@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def evaluate(asked: argparse.Namespace) -> None:
     """Read, translate, score, and write the report with the translations beside it."""
+    from translate.device import keep_memory
     from translate.runs import newest_model
     from translate.scoring import score
     from translate.translator import Translator
@@ -63,6 +64,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     text = read_text(asked, translator)
     settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
     log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
+    keep_memory()
     scored = score(translator, text, settings, tokenized=asked.tokenized_bleu)
     print(scored.report.format())
     if truncated := scored.details["truncated"]:

@@ -66,6 +66,7 @@ def positive(text: str) -> int:
 
 def translate(asked: argparse.Namespace) -> None:
     """Read, translate, write; one line, or one group of n rows, comes out for each line that goes in."""
+    from translate.device import keep_memory, release_memory
     from translate.runs import newest_model
     from translate.translator import Translator
 
@@ -77,6 +78,7 @@ def translate(asked: argparse.Namespace) -> None:
     settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
     # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
     typing = not asked.sentences and not asked.input and sys.stdin.isatty()
+    keep_memory()
     number = truncated = 0
     with open_output(asked.output) as output, progress(shown=bool(asked.output) and not typing) as bar:
         for some in chunks(lines, 1 if typing else CHUNK):
@@ -88,6 +90,7 @@ def translate(asked: argparse.Namespace) -> None:
                 truncated += not hypotheses[0].finished
             output.flush()
             bar.update(len(some))
+            release_memory()
     if truncated:
         log.warning("%d of %d translations were cut off at the length limit", truncated, number)
 
