@@ -23,7 +23,8 @@ def group_of(rank: int, count: int) -> Group:
 @pytest.mark.parametrize("size", [1, 2, 4, 7, 20])
 def test_parts_are_the_batch(size: int, count: int) -> None:
     batch = np.arange(100, 100 + size)
-    parts = [group_of(rank, count).part(batch) for rank in range(count)]
+    parts = [part for rank in range(count) for part in group_of(rank, count).parts([batch])]
+    assert len(parts) == count
     counted = np.concatenate([part.pairs for part in parts if part.weight])
     assert sorted(counted.tolist()) == batch.tolist()
     assert all(len(part.pairs) for part in parts)
@@ -32,10 +33,24 @@ def test_parts_are_the_batch(size: int, count: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("number", [2, 3, 4, 6, 7])
+def test_whole_batches_go_to_processes_as_far_as_they_come_out_even(number: int, count: int) -> None:
+    batches = [np.arange(10 * i, 10 * i + 6) for i in range(number)]
+    parts = [group_of(rank, count).parts(batches) for rank in range(count)]
+    assert {len(own) for own in parts} == {number // count + number % count}  # all make as many backward passes
+    whole = [part.pairs.tolist() for own in parts for part in own if len(part.pairs) == 6]
+    even = number // count * count
+    assert sorted(whole) == [batch.tolist() for batch in batches[:even]]
+    split = [pair for own in parts for part in own if len(part.pairs) < 6 for pair in part.pairs.tolist()]
+    assert sorted(split) == np.concatenate([*batches[even:], np.arange(0)]).tolist()
+
+
 def test_a_process_by_itself() -> None:
     batch = np.arange(3)
-    assert ALONE.part(batch).pairs is batch
-    assert ALONE.part(batch).weight == 1
+    (part,) = ALONE.parts([batch])
+    assert part.pairs is batch
+    assert part.weight == 1
     assert ALONE.gather(1, 2.5).tolist() == [[1, 2.5]]
     tensor = torch.arange(3)
     assert ALONE.gather_tensors(tensor)[0] is tensor

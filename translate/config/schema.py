@@ -334,7 +334,11 @@ class BatchConfig(Section):
         4096, description="Most tokens on the longer side of a batch, padding counted: rows times longest sentence."
     )
     max_sentences: PositiveInt | None = Field(None, description="Most sentence pairs in a batch.")
-    accumulate: PositiveInt = Field(1, description="Batches whose gradients are summed before one update.")
+    accumulate: PositiveInt = Field(
+        1,
+        description="Batches whose gradients are summed before one update. Several processes work on whole batches, as "
+        "far as they come out even, and split the others.",
+    )
 
 
 class AdamConfig(Section):

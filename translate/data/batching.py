@@ -102,7 +102,7 @@ class BatchPlan:
     def epoch(self, epoch: int) -> list[list[Indices]]:
         """The updates of an epoch, each with the batches (indices of pairs) whose gradients it sums.
 
-        There are as many in every epoch. Several processes share each batch out.
+        There are as many in every epoch. Several processes share the batches of an update out.
         """
         order, cuts = self._planned(epoch)
         pairs = self.pairs[order]

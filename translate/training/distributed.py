@@ -1,6 +1,6 @@
 """The processes that train one model together: which of them this is, and what they tell each other.
 
-Each works on its part of every batch, and all take the same decisions: numbers are gathered, not guessed. The first
+Each works on its part of every update, and all take the same decisions: numbers are gathered, not guessed. The first
 one alone validates and writes. It knows nothing of models.
 """
 
@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -36,7 +36,7 @@ log = logging.getLogger("translate")
 
 
 class Part(NamedTuple):
-    """The pairs of a batch that one process works on, and whether they count (1), or only keep it in step (0)."""
+    """Pairs that one process works on: a batch or some of it. They count (1), or only keep the process in step (0)."""
 
     pairs: Indices
     weight: int
@@ -48,9 +48,12 @@ class Processes:
     rank = 0
     count = 1
 
-    def part(self, batch: Indices) -> Part:
-        """This process's part of a batch. The parts of all are the batch, and none of them is without a pair."""
-        return Part(batch, 1)
+    def parts(self, batches: Sequence[Indices]) -> list[Part]:
+        """What this process works on of the batches of one update: as many parts in each process.
+
+        Whole batches, as far as they come out even; each of the others is split, and no part is without a pair.
+        """
+        return [Part(batch, 1) for batch in batches]
 
     def gather(self, *numbers: float) -> NDArray[np.float64]:
         """The numbers of all processes, a row for each, the same in all of them."""
@@ -124,7 +127,12 @@ class Group(Processes):
                 "its own message or the report of torchrun says why. Go on with the same command and --resume"
             ) from error
 
-    def part(self, batch: Indices) -> Part:
+    def parts(self, batches: Sequence[Indices]) -> list[Part]:
+        even = len(batches) // self.count * self.count
+        whole = [Part(batch, 1) for batch in batches[self.rank : even : self.count]]
+        return whole + [self._split(batch) for batch in batches[even:]]
+
+    def _split(self, batch: Indices) -> Part:
         # Pairs of a batch are sorted by length: every part gets short ones and long ones.
         own = batch[self.rank :: self.count]
         return Part(own, 1) if len(own) else Part(batch[:1], 0)

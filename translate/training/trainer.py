@@ -170,7 +170,9 @@ class Trainer:
             device=self.device,
             say=self.bar.say,
         ):
-            self._gradients([batch.pairs])
+            # With as many batches an update as processes each of them gets whole ones.
+            whole = self.config.batch.accumulate >= self.processes.count
+            self._gradients([batch.pairs] * (self.processes.count if whole else 1))
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
@@ -219,7 +221,7 @@ class Trainer:
         """
         self.model.train()
         pairs = self.dataset.epoch(self.progress.epoch)
-        parts = [self.processes.part(batch) for batch in indices]
+        parts = self.processes.parts(indices)
         batches = [make_batch(pairs, part.pairs).to(self.device) for part in parts]
         counts = [part.weight * len(batch.labels_N) for part, batch in zip(parts, batches, strict=True)]
         # The mean over processes, because such is also the mean that is taken of their gradients.
