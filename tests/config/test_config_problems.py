@@ -188,6 +188,10 @@ def problems(text: str, *overrides: str) -> list[str]:
             "x.yaml:2: model: sinusoidal positions need an even d_model, not 15",
         ),
         (
+            "model:\n  d_model: 12\n  heads: 4\n  positions: rotary",
+            "x.yaml:4: model: rotary positions need an even d_qk (by default d_model / heads), not 3",
+        ),
+        (
             "model: {kind: classifier}",
             "x.yaml:1: model.kind: classifier learns from labelled text; set data.kind: labelled",
         ),

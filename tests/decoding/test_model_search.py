@@ -102,7 +102,7 @@ def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
 
 # --- equal to slow searches ------------------------------------------------------------------------------------------
 
-POSITIONS = pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+POSITIONS = pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 
 
 @POSITIONS

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from translate.config.schema import ModelConfig
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import ACTIVATIONS, NORMS, build_transformer
-from translate.model.positions import sinusoids
+from translate.model.positions import Rotation, sinusoids
 from translate.model.transformer import Transformer
 
 PAD = 1
@@ -152,6 +152,8 @@ def slow_attention(attention: MultiHeadAttention, x_TD: Tensor, y_SD: Tensor, vi
     q_TD, k_SD, v_SD = attention.query(x_TD), attention.key(y_SD), attention.value(y_SD)
     if isinstance(attention.query_norm, nn.LayerNorm) and isinstance(attention.key_norm, nn.LayerNorm):
         q_TD, k_SD = slow_norm(q_TD, d_qk, attention.query_norm), slow_norm(k_SD, d_qk, attention.key_norm)
+    if attention.rotation is not None:
+        q_TD, k_SD = slow_turn(q_TD, d_qk), slow_turn(k_SD, d_qk)
     rows = []
     for t in range(len(x_TD)):
         gathered = []
@@ -172,11 +174,27 @@ def slow_norm(x_TE: Tensor, width: int, norm: nn.LayerNorm) -> Tensor:
     return torch.cat([norm.weight * part / (part.square().mean() + 1e-5).sqrt() for part in parts]).view(x_TE.shape)
 
 
+def slow_turn(x_TE: Tensor, width: int, start: int = 0) -> Tensor:
+    """Each pair of neighbours in each head's part of row p times the matrix that turns by p / 10000^(2i / width).
+
+    Sines and cosines are rounded to float32, as in the table of sinusoids.
+    """
+    turned = torch.empty_like(x_TE)
+    for t in range(len(x_TE)):
+        for place in range(0, x_TE.shape[1], 2):
+            angle = (start + t) / 10_000 ** ((place % width) / width)
+            matrix = [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+            turned[t, place : place + 2] = torch.tensor(matrix).to(x_TE) @ x_TE[t, place : place + 2]
+    return turned
+
+
 WIDTHS: dict[str, dict[str, Any]] = {
     "narrow": {},
     "wide": {"d_qk": 12, "d_v": 12},
     "no two alike, no bias": {"d_qk": 3, "d_v": 5, "qkv_bias": False},
     "normalized": {"d_qk": 4, "qk_norm": True},
+    "rotary": {"rotary": True},
+    "rotary and normalized": {"d_qk": 4, "d_v": 5, "qk_norm": True, "rotary": True},
 }
 
 
@@ -229,6 +247,29 @@ def test_sinusoids_equal_the_formula() -> None:
             angle = p / 10_000 ** (2 * i / 10)
             assert table[p, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-7)
             assert table[p, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-7)
+
+
+def test_a_rotation_starts_anywhere_and_has_no_end() -> None:
+    generator = torch.Generator().manual_seed(1)
+    x_BTHK = torch.randn(2, 3, 2, 6, generator=generator, dtype=torch.float64)
+    rotation = Rotation(6).double()
+    for start in (0, 1, 511, 5000):
+        found_BTHK = rotation(x_BTHK, start)
+        expected = torch.stack([slow_turn(x_TE, 6, start) for x_TE in x_BTHK.flatten(2)])
+        torch.testing.assert_close(found_BTHK.flatten(2), expected, rtol=0, atol=1e-6)
+    assert rotation(x_BTHK.bfloat16(), 0).dtype is torch.bfloat16
+
+
+def test_turned_queries_and_keys_know_their_distance_and_nothing_else() -> None:
+    generator = torch.Generator().manual_seed(2)
+    query_K, key_K = torch.randn(2, 8, generator=generator, dtype=torch.float64)
+    rotation = Rotation(8).double()
+    turned = rotation(torch.stack([query_K, key_K])[:, None, None].expand(2, 40, 1, 8), 0)[:, :, 0]
+    score_TS = turned[0] @ turned[1].T
+    for distance in range(-39, 40):
+        diagonal = score_TS.diagonal(distance)
+        torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal), rtol=0, atol=1e-5)
+    assert score_TS[0].std() > 0.1
 
 
 @pytest.mark.parametrize("eps", [None, 1e-12, 10.0])

@@ -281,9 +281,13 @@ class EncoderConfig(Section):
         "pre", description="Layer norm before each sub-layer, or after its residual sum."
     )
     activation: Literal["relu", "gelu"] = Field("relu", description="Activation of the feed-forward blocks.")
-    positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="How a token knows its place.")
+    positions: Literal["sinusoidal", "learned", "rotary"] = Field(
+        "sinusoidal",
+        description="How a token knows its place: by a vector added to its embedding, fixed or learned; or by turning "
+        "queries and keys by angles that grow with their positions (Su et al., 2021).",
+    )
     max_positions: PositiveInt = Field(
-        512, description="Longest sentence, in tokens, that learned positions can place. Sinusoids have no limit."
+        512, description="Longest sentence, in tokens, that learned positions can place. The others have no limit."
     )
     embedding_norm_eps: PositiveFloat | None = Field(
         None, description="A layer norm on the embeddings, with this epsilon. Default: none."
@@ -303,6 +307,11 @@ class EncoderConfig(Section):
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ClashError(f"sinusoidal positions need an even d_model, not {self.d_model}", "d_model", "positions")
+        d_qk = self.d_qk or self.d_model // self.heads
+        if self.positions == "rotary" and d_qk % 2:
+            raise ClashError(
+                f"rotary positions need an even d_qk (by default d_model / heads), not {d_qk}", "d_qk", "positions"
+            )
         return self
 
 

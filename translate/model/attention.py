@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from translate.model.dropout import Dropout
+from translate.model.positions import Rotation
 
 HIDDEN = -1e9  # added to the score of what may not be looked at, of whose weight nothing is left
 
@@ -21,6 +22,11 @@ class KeysValues(NamedTuple):
 
     keys_BHSK: Tensor
     values_BHSV: Tensor
+
+    @property
+    def length(self) -> int:
+        """The number of positions."""
+        return self.keys_BHSK.shape[2]
 
     def append(self, later: "KeysValues") -> "KeysValues":
         """The same with further positions behind, for decoding token by token."""
@@ -42,6 +48,7 @@ class MultiHeadAttention(nn.Module):
         qkv_bias: whether queries, keys and values have a bias; the output projection always has one.
         qk_norm: whether a layer norm, without a bias, stands behind the projections to queries and to keys in each
             head, so that no score can grow with the weights (Henry et al., 2020; Dehghani et al., 2023).
+        rotary: whether queries and keys are turned by their positions, behind that norm.
     """
 
     def __init__(
@@ -54,6 +61,7 @@ class MultiHeadAttention(nn.Module):
         d_v: int | None = None,
         qkv_bias: bool = True,
         qk_norm: bool = False,
+        rotary: bool = False,
     ) -> None:
         super().__init__()
         self.heads = heads
@@ -72,21 +80,26 @@ class MultiHeadAttention(nn.Module):
                 nn.init.xavier_uniform_(parameter)
         self.query_norm = nn.LayerNorm(d_qk, bias=False) if qk_norm else nn.Identity()
         self.key_norm = nn.LayerNorm(d_qk, bias=False) if qk_norm else nn.Identity()
+        self.rotation = Rotation(d_qk) if rotary else None
 
-    def keys_values(self, x_BSD: Tensor) -> KeysValues:
-        """Keys and values of every position of `x_BSD`."""
+    def keys_values(self, x_BSD: Tensor, *, start: int = 0) -> KeysValues:
+        """Keys and values of every position of `x_BSD`, the first of which is `start`."""
         keys_BSHK, values_BSHV = self._split(self.key(x_BSD)), self._split(self.value(x_BSD))
-        return KeysValues(self.key_norm(keys_BSHK).transpose(1, 2), values_BSHV.transpose(1, 2))
+        keys_BSHK = self._turned(self.key_norm(keys_BSHK), start)
+        return KeysValues(keys_BSHK.transpose(1, 2), values_BSHV.transpose(1, 2))
 
     def forward(
-        self, x_BTD: Tensor, seen: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False
+        self, x_BTD: Tensor, seen: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
     ) -> Tensor:
-        """What every position of `x_BTD` gathers from `seen`: (B, T, D).
+        """What every position of `x_BTD`, the first of which is `start`, gathers from `seen`: (B, T, D).
 
-        `mask_B1TS` may have size 1 where it is the same for all queries. With `causal`, query t sees keys 0 to t.
-        A row that may look nowhere gathers zeros, never NaN.
+        `seen` and the mask may stand for fewer rows than x has: then each of their rows serves as many consecutive rows
+        of x (the hypotheses of a beam). `mask_B1TS` may have size 1 where it is the same for all queries. With
+        `causal`, query t sees keys 0 to t. A row that may look nowhere gathers zeros, never NaN.
         """
-        q_BHTK = self.query_norm(self._split(self.query(x_BTD))).transpose(1, 2)
+        q_BTHK = self._turned(self.query_norm(self._split(self.query(x_BTD))), start)
+        # Queries of several rows that look at the same keys stand behind each other, as if they were of one row.
+        q_BHTK = q_BTHK.reshape(len(seen.keys_BHSK), -1, *q_BTHK.shape[2:]).transpose(1, 2)
         if self.written_out and self.training and x_BTD.device.type == "cpu":
             gathered_BHTV = self._gather(q_BHTK, *seen, mask_B1TS=mask_B1TS, causal=causal)
         else:
@@ -97,7 +110,7 @@ class MultiHeadAttention(nn.Module):
                 dropout_p=self.dropout if self.training else 0.0,
                 is_causal=causal,
             )
-        return self.output(gathered_BHTV.transpose(1, 2).flatten(2))
+        return self.output(gathered_BHTV.transpose(1, 2).reshape(*x_BTD.shape[:2], -1))
 
     def _gather(
         self, q_BHTK: Tensor, k_BHSK: Tensor, v_BHSV: Tensor, *, mask_B1TS: Tensor | None, causal: bool
@@ -116,6 +129,9 @@ class MultiHeadAttention(nn.Module):
         if mask_B1TS is None or (sees_B1T1 := mask_B1TS.any(-1, keepdim=True)).all():
             return gathered_BHTV
         return gathered_BHTV * sees_B1T1
+
+    def _turned(self, x_BTHK: Tensor, start: int) -> Tensor:
+        return x_BTHK if self.rotation is None else self.rotation(x_BTHK, start)
 
     def _split(self, projected_BTE: Tensor) -> Tensor:
         """From the heads side by side in one vector to a dimension of their own."""

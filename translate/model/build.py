@@ -8,16 +8,17 @@ from translate.config.schema import ClassifierConfig, EncoderConfig, ModelConfig
 from translate.model.attention import MultiHeadAttention
 from translate.model.classifier import Classifier
 from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, PostNorm, PreNorm, Residual
-from translate.model.positions import LearnedPositions, SinusoidalPositions
+from translate.model.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from translate.model.transformer import Embedding, Transformer
 
 Model = Transformer | Classifier
 
 NORMS: dict[str, type[PreNorm] | type[PostNorm]] = {"pre": PreNorm, "post": PostNorm}
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
-POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
+POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions] | type[NoPositions]] = {
     "sinusoidal": SinusoidalPositions,
     "learned": LearnedPositions,
+    "rotary": NoPositions,
 }
 
 
@@ -127,6 +128,7 @@ def attention(config: EncoderConfig) -> MultiHeadAttention:
         d_v=config.d_v,
         qkv_bias=config.qkv_bias,
         qk_norm=config.qk_norm,
+        rotary=config.positions == "rotary",
     )
 
 

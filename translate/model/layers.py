@@ -120,15 +120,16 @@ class DecoderLayer(nn.Module):
         fewer rows than x has: then each of its rows serves as many consecutive rows of x (the hypotheses of a beam).
         """
         y_BTD = self.self_residual.before(x_BTD)
-        present = self.self_attention.keys_values(y_BTD)
+        start = 0 if past is None else past.length
+        present = self.self_attention.keys_values(y_BTD, start=start)
         if past is not None:
             present = past.append(present)
-        x_BTD = self.self_residual.after(x_BTD, self.self_attention(y_BTD, present, causal=past is None))
+        found_BTD = self.self_attention(y_BTD, present, causal=past is None, start=start)
+        x_BTD = self.self_residual.after(x_BTD, found_BTD)
 
         y_BTD = self.cross_residual.before(x_BTD)
-        queries_BTD = y_BTD.reshape(len(source.keys_BHSK), -1, y_BTD.shape[-1])
-        found_BTD = self.cross_attention(queries_BTD, source, mask_B1TS=source_mask_B11S)
-        x_BTD = self.cross_residual.after(x_BTD, found_BTD.reshape(x_BTD.shape))
+        found_BTD = self.cross_attention(y_BTD, source, mask_B1TS=source_mask_B11S, start=start)
+        x_BTD = self.cross_residual.after(x_BTD, found_BTD)
 
         y_BTD = self.feed_residual.before(x_BTD)
         return self.feed_residual.after(x_BTD, self.feed_forward(y_BTD)), present

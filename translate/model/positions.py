@@ -1,7 +1,8 @@
-"""How a token knows its place: two modules with one interface.
+"""How a token knows its place: three modules with one interface, and what attention does in place of the third.
 
 Each maps a range of positions to vectors of the model's width; the embedding adds them. `longest` is the longest
-sequence that has places for all its tokens, or None where there is no limit. T positions, D model width.
+sequence that has places for all its tokens, or None where there is no limit. B sentences, T positions, D model width,
+H heads, K width of a query or key in one head, P pairs of it.
 """
 
 import math
@@ -55,3 +56,39 @@ class LearnedPositions(nn.Module):
         if stop > len(self.weight_TD):
             raise ValueError(f"a sequence of {stop} tokens is longer than the {len(self.weight_TD)} learned positions")
         return self.weight_TD[start:stop]
+
+
+class NoPositions(nn.Module):
+    """Nothing to add: with rotary positions it is attention that tells places apart, by a `Rotation`."""
+
+    longest: int | None = None
+
+    def __init__(self, *, d_model: int, max_positions: int) -> None:
+        super().__init__()
+
+    def forward(self, start: int, stop: int) -> Tensor:
+        """Zero, whatever the positions: ()."""
+        return torch.zeros(())
+
+
+class Rotation(nn.Module):
+    """Turns queries and keys by angles that grow with their positions (RoFormer: Su et al., 2021, equation 34).
+
+    Each pair of neighbouring numbers is a point of a plane, which turns at a speed of its own: the angle of position p
+    and pair i is that of the sinusoids, p / 10000^(2i/K). So what a query and a key have in common depends on how far
+    apart they stand, and not on where.
+
+    Args:
+        width: of a query or a key in one head; even.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.sinusoids = SinusoidalPositions(d_model=width)
+
+    def forward(self, x_BTHK: Tensor, start: int) -> Tensor:
+        """The queries or keys of the positions from `start` on, turned: (B, T, H, K), of the same type."""
+        sin_cos_TK = self.sinusoids(start, start + x_BTHK.shape[1])
+        turn_T1P = torch.view_as_complex(sin_cos_TK.unflatten(1, (-1, 2)).flip(2)).unsqueeze(1)
+        points_BTHP = torch.view_as_complex(x_BTHK.to(sin_cos_TK.dtype).unflatten(3, (-1, 2)))
+        return torch.view_as_real(points_BTHP * turn_T1P).flatten(3).to(x_BTHK.dtype)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from translate.model.attention import KeysValues
 from translate.model.dropout import Dropout
 from translate.model.layers import DecoderLayer, EncoderLayer
-from translate.model.positions import LearnedPositions, SinusoidalPositions
+from translate.model.positions import LearnedPositions, NoPositions, SinusoidalPositions
 
 
 class Embedding(nn.Module):
@@ -22,7 +22,7 @@ class Embedding(nn.Module):
         self,
         *,
         tokens: nn.Embedding,
-        positions: SinusoidalPositions | LearnedPositions,
+        positions: SinusoidalPositions | LearnedPositions | NoPositions,
         norm: nn.Module,
         dropout: float,
     ) -> None:
