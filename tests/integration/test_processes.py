@@ -47,6 +47,7 @@ GRADIENTS = [[range(40)], [range(7)], [range(5, 6)], [range(3), range(3, 40), ra
 MODELS = {
     "plain": (),
     "tied, learned positions": ("model.tie=all", "text.joint_vocabulary=true", "model.positions=learned"),
+    "rotary positions": ("model.positions=rotary", "model.qk_norm=true"),
     "activation checkpointing": ("training.activation_checkpointing=true",),
 }
 
