@@ -90,8 +90,9 @@ class Sharded(Single):
         self.mesh = init_device_mesh(next(model.parameters()).device.type, (processes.count,))
         for block in [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]:
             if isinstance(block, DecoderLayer):  # Keys and values of the source are made before the block is called.
-                fully_shard(block.cross_attention.key, mesh=self.mesh)
-                fully_shard(block.cross_attention.value, mesh=self.mesh)
+                attention = block.cross_attention
+                for module in (attention.key, attention.key_norm, attention.value):
+                    fully_shard(module, mesh=self.mesh)
             fully_shard(block, mesh=self.mesh)
         fully_shard(model, mesh=self.mesh)
 
