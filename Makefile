@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# The slow tests start processes of their own, and measure memory: one at a time.
+FAST := -m 'not slow' --numprocesses auto --maxprocesses 4
 
 .PHONY: demo test test-fast check format clean
 
@@ -25,10 +27,11 @@ check: .venv/installed
 	$(BIN)/mypy benchmarks/*.py data/generate.py
 
 test: check
-	$(BIN)/pytest
+	$(BIN)/pytest $(FAST)
+	$(BIN)/pytest -m slow
 
 test-fast: .venv/installed
-	$(BIN)/pytest tests -m 'not slow'
+	$(BIN)/pytest $(FAST) tests
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .

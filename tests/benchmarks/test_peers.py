@@ -54,6 +54,7 @@ def test_buckets_are_the_same_pairs_in_as_many_batches(job: Job) -> None:
         assert all(a[-1] <= b[0] or b[-1] <= a[0] for a in widths for b in widths if a is not b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", OWN_LOOPS)
 def test_a_loop_learns(loop: str, job: Job) -> None:
     torch.manual_seed(1)

@@ -88,6 +88,7 @@ def test_n_lines_in_n_lines_out(line: str, translate: Call, tmp_path: Path) -> N
     assert piped.code == 0
 
 
+@pytest.mark.slow
 def test_a_line_of_ten_thousand_words(translate: Call) -> None:
     said = translate("--search", "greedy", "gato", " ".join(["gato"] * 10_000), "gato")
     first, long, last, _ = said.out.split("\n")

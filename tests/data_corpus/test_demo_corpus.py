@@ -42,6 +42,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 # --- the files -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rewriting_gives_the_bytes_on_disk_and_check_names_what_differs(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
@@ -65,6 +66,7 @@ def test_rewriting_gives_the_bytes_on_disk_and_check_names_what_differs(tmp_path
     assert not (folder / "test.de").exists()
 
 
+@pytest.mark.slow
 def test_check_accepts_the_corpus() -> None:
     accepted = run(DATA, "--check")
     assert (accepted.returncode, accepted.stdout, accepted.stderr) == (0, "", "")

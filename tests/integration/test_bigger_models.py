@@ -55,6 +55,7 @@ def passed(trainer: Trainer, pairs: Tensor) -> int:
     return memory.most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

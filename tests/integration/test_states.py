@@ -13,6 +13,8 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training.checkpoint import StateStore
 
+pytestmark = pytest.mark.slow
+
 
 def truncate(state: Path) -> None:
     os.truncate(state, state.stat().st_size // 2)

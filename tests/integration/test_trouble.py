@@ -20,6 +20,8 @@ from translate.training import objective as objective_module
 from translate.training.tracking import MetricsLog
 from translate.training.trainer import Trainer
 
+pytestmark = pytest.mark.slow
+
 
 def trainer_of(tiny: TinyProject, *overrides: str) -> Trainer:
     """The trainer that the pipeline builds, before its first update."""

@@ -11,6 +11,8 @@ from translate.errors import CheckpointError, DataError
 from translate.pipeline import train
 from translate.runs import RunFolder
 
+pytestmark = pytest.mark.slow
+
 # --- what may have changed -------------------------------------------------------------------------------------------
 
 

@@ -80,6 +80,7 @@ def most(model: Model) -> int:
     return memory.most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_deep_model_takes_much_less_memory(name: str) -> None:
     deep = {"encoder_layers": 8} | ({} if name == "classifier" else {"decoder_layers": 8})
