@@ -181,6 +181,19 @@ def test_ids_translate_like_their_text(translator: Translator) -> None:
     assert translator.n_best_of_ids(GERMAN.encode(lines), 2) == translator.n_best(lines, 2)
 
 
+def test_lines_that_the_model_can_hardly_read(translator: Translator, caplog: pytest.LogCaptureFixture) -> None:
+    half_known = ["ein Hund fliegt hoch", "", "ein Hund bellt."]
+    translator.n_best(half_known, 1)
+    assert caplog.messages == []
+    translator.n_best([*half_known, "ein cat sleeps here"], 1, first_line=11)
+    assert caplog.messages == ["line 14: the model, which reads de, knows 1 of its 4 tokens; what comes out is a guess"]
+    caplog.clear()
+    translator.n_best(["那只狗在睡觉。", *half_known, "a dog", "a cat"], 1)
+    assert caplog.messages == [
+        "line 1: the model, which reads de, knows 0 of its 2 tokens; what comes out is a guess (2 more lines like this)"
+    ]
+
+
 def test_unknown_words(translator: Translator) -> None:
     assert translator.unknown_words("ein Zebra bellt, Katze.") == ["Zebra"]
     assert translator.unknown_words("") == []

@@ -18,6 +18,7 @@ from translate.decoding.search import search
 from translate.device import resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
+from translate.text.vocabulary import UNK
 
 log = logging.getLogger("translate")
 
@@ -110,6 +111,7 @@ class Translator:
         if settings.search == "beam" and n > settings.beam_size:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
         self._warn_of_long(sources, first_line)
+        self._warn_of_unreadable(sources, first_line)
         found = search(self.model, sources, settings, n_best=n)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
@@ -171,3 +173,17 @@ class Translator:
                 log.warning(
                     "line %d has %d tokens, the model places %d: the rest is not read", number, len(source), most
                 )
+
+    def _warn_of_unreadable(self, sources: Sequence[Sequence[int] | NDArray[Any]], first_line: int) -> None:
+        """Name the first line, and count the others, most of which the model has never seen: of another language."""
+        counts = [
+            (number, len(ids), sum(each != UNK for each in ids)) for number, ids in enumerate(sources, first_line)
+        ]
+        guessed = [each for each in counts if 2 * each[2] < each[1]]
+        if guessed:
+            number, tokens, known = guessed[0]
+            more = f" ({len(guessed) - 1} more lines like this)" if len(guessed) > 1 else ""
+            log.warning(
+                "line %d: the model, which reads %s, knows %d of its %d tokens; what comes out is a guess%s",
+                *(number, self.saved.source.language, known, tokens, more),
+            )

@@ -111,10 +111,10 @@ def test_line_numbers_go_on_from_chunk_to_chunk(
     translate: Call, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
     monkeypatch.setattr(command, "CHUNK", 2)
-    said = translate("--n-best", "1", "--unknown", stdin=joined([*LINES, "zorro"]).encode())
+    said = translate("--n-best", "1", "--unknown", stdin=joined([*LINES, "el zorro"]).encode())
     rows = [row.split("\t") for row in said.out.split("\n")[:-1]]
     assert [row[0] for row in rows] == ["1", "2", "3", "4", "5", "6"]
-    assert [row[4] for row in rows] == translator.translate([*LINES, "zorro"])
+    assert [row[4] for row in rows] == translator.translate([*LINES, "el zorro"])
     assert said.err == "line 6: unknown: zorro\n"
 
 
@@ -138,7 +138,7 @@ def test_a_person_who_waits_sees_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(command, "CHUNK", 2)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    lines = write_lines(tmp_path / "lines", [*LINES, "zorro"])
+    lines = write_lines(tmp_path / "lines", [*LINES, "el zorro"])
     said = translate("--unknown", "--input", lines, "--output", tmp_path / "out")
     shown = said.err.replace("\r", "\n").splitlines()
     assert [int(row.split(" lines")[0]) for row in shown if " lines [" in row][-1] == len(LINES) + 1
@@ -166,7 +166,7 @@ def test_a_beam_of_one_is_greedy_search(translate: Call) -> None:
 
 
 def test_unknown_words_are_listed_apart(translate: Call) -> None:
-    said = translate("--unknown", "el zorro ve", "el gato", "dos años")
+    said = translate("--unknown", "el zorro ve", "el gato", "el gato dos años")
     assert said.err == "line 1: unknown: zorro\nline 3: unknown: dos años\n"
     assert said.out.count("\n") == 3
     assert "unk" not in said.out
