@@ -47,10 +47,10 @@ from translate.config.loading import config_from_dict, config_to_dict, load_conf
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
-from translate.device import PRECISIONS, keep_memory, name_of, resolve_device, resolve_precision
+from translate.device import PRECISIONS, keep_memory, name_of, resolve_device
 from translate.model.build import build_model
 from translate.model.plain import make_plain
-from translate.pipeline import read_training_text
+from translate.pipeline import arithmetic_of, read_training_text
 from translate.text.vocabulary import EOS, PAD, SPECIALS
 from translate.training.checkpoint import StateStore
 from translate.training.distributed import ALONE, Group, Processes
@@ -81,7 +81,7 @@ def make_job(asked: argparse.Namespace) -> Job:
         raise SystemExit(f"{passes} passes over {asked.pairs} pairs each, but there are only {len(pairs)}")
     job = Job(
         config=config_to_dict(limited(config)),
-        arithmetic=name_of(resolve_precision(config.training.precision, resolve_device("cpu", asked.threads))),
+        arithmetic=name_of(arithmetic_of(config, resolve_device("cpu", asked.threads))),
         threads=asked.threads,
         source_words=len(source.vocabulary),
         target_words=len(target.vocabulary),

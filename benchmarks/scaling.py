@@ -26,9 +26,9 @@ import torch
 from translate.config.loading import load_config
 from translate.data.batching import BatchPlan
 from translate.data.dataset import CorpusCache
-from translate.device import keep_memory, name_of, resolve_device, resolve_precision
+from translate.device import keep_memory, name_of, resolve_device
 from translate.model_file import fresh_model
-from translate.pipeline import read_training_text
+from translate.pipeline import arithmetic_of, read_training_text
 from translate.training.checkpoint import StateStore
 from translate.training.distributed import ALONE, Group
 from translate.training.interrupt import InterruptGuard
@@ -54,7 +54,7 @@ def one_process(asked: argparse.Namespace) -> None:
         dataset = cache.dataset(codecs, text)
     pairs = np.random.default_rng(1).permutation(len(dataset))[: asked.pairs or None]
     device = resolve_device("cpu", 1)
-    dtype = processes.first(lambda: resolve_precision(config.training.precision, device))
+    dtype = processes.first(lambda: arithmetic_of(config, device))
     settings = config.training.model_copy(
         update={"max_epochs": 2, "max_steps": None, "patience": None, "log_every": 10**9, "average_last": None}
     )

@@ -14,9 +14,9 @@ from translate.errors import ConfigError
 
 log = logging.getLogger("translate")
 
-# How much faster a bfloat16 matrix product must be before rounding to bfloat16 is worth it. It is slower than float32
-# on a CPU without instructions for it, and was 2.0 to 2.3 times as fast on the one of docs/results.md, which has them.
-WORTHWHILE = 1.5
+# Of what decides between bfloat16 and float32: no more rows and columns, lest it take seconds; and how often the
+# products of one shape are made.
+MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
 
 # Of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
@@ -47,31 +47,44 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def resolve_precision(name: str, device: torch.device) -> torch.dtype:
-    """The arithmetic that `auto`, `float32` or `bfloat16` stands for on this device."""
+def resolve_precision(name: str, device: torch.device, *, rows: int, width: int) -> torch.dtype:
+    """The arithmetic that `auto`, `float32` or `bfloat16` stands for on this device.
+
+    On a CPU, `auto` measures: for batches of about so many `rows`, and a model of this `width`.
+    """
     if name != "auto":
         return PRECISIONS[name]
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
-    gain = _speed_up_of_bfloat16()
-    chosen = torch.bfloat16 if gain > WORTHWHILE else torch.float32
-    log.info("bfloat16 matrix products run %.1f times as fast as float32 here: training in %s", gain, name_of(chosen))
+    rows, width = min(rows, MOST_ROWS), min(width, MOST_COLUMNS)
+    gain = _speed_up_of_bfloat16(rows, width)
+    chosen = torch.bfloat16 if gain > 1 else torch.float32
+    log.info(
+        "bfloat16 matrix products of %d rows and width %d run %.1f times as fast as float32 here: training in %s",
+        *(rows, width, gain, name_of(chosen)),
+    )
     return chosen
 
 
-def _speed_up_of_bfloat16() -> float:
-    """How many matrix products of one thread this CPU does in bfloat16 while it does one in float32.
+def _speed_up_of_bfloat16(rows: int, width: int) -> float:
+    """How fast one thread makes the matrix products of linear layers in bfloat16, relative to float32.
 
-    Both are tried in turn, and the best of each counts, so that other work on the machine does not decide. For the same
-    reason it is one thread, which waits for no other.
+    Forward, for the gradient of the input, and for that of the weights, of ever new shapes, as batches have. For each
+    of them oneDNN writes machine code first, but for float32: on a CPU with AMX that takes longer than all products of
+    a narrow model. Both arithmetics are tried in turn, and the best of each counts, so that other work on the machine
+    does not decide. For the same reason it is one thread, which waits for no other.
     """
     threads, best = torch.get_num_threads(), {torch.float32: math.inf, torch.bfloat16: math.inf}
     torch.set_num_threads(1)
-    for _ in range(15):
+    for attempt in range(3):
         for dtype in best:
-            a = torch.ones(512, 512, dtype=dtype)
+            x = torch.ones(max(1, rows - attempt), width, dtype=dtype)
+            weight = torch.ones(width, width, dtype=dtype)
             start = time.perf_counter()
-            torch.mm(a, a)
+            for _ in range(USES):
+                torch.mm(x, weight)
+                torch.mm(x, weight.t())
+                torch.mm(x.t(), x)
             best[dtype] = min(best[dtype], time.perf_counter() - start)
     torch.set_num_threads(threads)
     return best[torch.float32] / best[torch.bfloat16]

@@ -107,7 +107,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
             return run
         dtype = PRECISIONS[before["dtype"]]  # What a measurement chose once stays chosen.
     else:
-        dtype = processes.first(lambda: resolve_precision(config.training.precision, device))
+        dtype = processes.first(lambda: arithmetic_of(config, device))
     identity["dtype"] = name_of(dtype)
 
     torch.manual_seed(config.seed)
@@ -182,6 +182,12 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     }
     processes.first(lambda: run.finish(summary))
     return run
+
+
+def arithmetic_of(config: Config, device: torch.device) -> torch.dtype:
+    """The arithmetic to train in, measured where the settings leave it open."""
+    settings = config.training
+    return resolve_precision(settings.precision, device, rows=settings.batch.max_tokens, width=config.model.d_model)
 
 
 def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:

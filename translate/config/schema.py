@@ -443,7 +443,8 @@ class TrainingConfig(Section):
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="Arithmetic of the forward and backward pass. auto: bfloat16 where this device has it in hardware.",
+        description="Arithmetic of the forward and backward pass. auto: on a GPU, bfloat16 where it has that in "
+        "hardware; on a CPU, whichever is quicker for batches and models of this size.",
     )
     activation_checkpointing: bool = Field(
         False,

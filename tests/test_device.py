@@ -1,0 +1,68 @@
+"""Which arithmetic is chosen, and by which measurement."""
+
+import logging
+from collections import defaultdict
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from translate import device
+from translate.device import resolve_precision
+
+CPU = torch.device("cpu")
+
+
+class Products(TorchDispatchMode):
+    """The shapes of all matrix products inside, by arithmetic, as (rows, inner size, columns)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shapes: dict[torch.dtype, list[tuple[int, int, int]]] = defaultdict(list)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.ops.aten.mm.default:
+            self.shapes[args[0].dtype].append((*args[0].shape, args[1].shape[1]))
+        return function(*args, **(kwargs or {}))
+
+
+def test_an_arithmetic_by_name_is_not_measured() -> None:
+    with Products() as products:
+        assert resolve_precision("float32", CPU, rows=100, width=16) is torch.float32
+        assert resolve_precision("bfloat16", CPU, rows=100, width=16) is torch.bfloat16
+    assert not products.shapes
+
+
+@pytest.mark.parametrize(("gain", "chosen"), [(0.8, "float32"), (1.4, "bfloat16")])
+def test_the_quicker_one_is_chosen_and_said(
+    gain: float, chosen: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(device, "_speed_up_of_bfloat16", lambda rows, width: gain)
+    with caplog.at_level(logging.INFO, "translate"):
+        assert resolve_precision("auto", CPU, rows=100, width=16) is getattr(torch, chosen)
+    assert caplog.messages == [
+        f"bfloat16 matrix products of 100 rows and width 16 run {gain} times as fast as float32 here: "
+        f"training in {chosen}"
+    ]
+
+
+def test_what_is_measured_are_new_shapes_of_the_models_size() -> None:
+    with Products() as products:
+        resolve_precision("auto", CPU, rows=100, width=16)
+    tried = products.shapes[torch.bfloat16]
+    assert tried == products.shapes[torch.float32]
+    of_batches = defaultdict(set)
+    for shape in tried:
+        of_batches[max(shape)].add(shape)
+    assert len(of_batches) > 2
+    for rows, shapes in of_batches.items():
+        assert 90 < rows <= 100
+        assert shapes == {(rows, 16, 16), (16, rows, 16)}  # forward and for the input; for the weights
+
+
+@pytest.mark.parametrize(("rows", "width"), [(10**6, 4), (4, 10**6)])
+def test_a_huge_model_or_batch_is_not_measured_whole(rows: int, width: int) -> None:
+    with Products() as products:
+        resolve_precision("auto", CPU, rows=rows, width=width)
+    assert max(max(shape) for shape in products.shapes[torch.float32]) <= 2048
