@@ -190,7 +190,7 @@ def test_lines_that_the_model_can_hardly_read(translator: Translator, caplog: py
     caplog.clear()
     translator.n_best(["那只狗在睡觉。", *half_known, "a dog", "a cat"], 1)
     assert caplog.messages == [
-        "line 1: the model, which reads de, knows 0 of its 2 tokens; what comes out is a guess (2 more lines like this)"
+        "line 1: the model, which reads de, knows 0 of its 2 tokens; what comes out is a guess (and 2 more like it)"
     ]
 
 

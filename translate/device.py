@@ -14,9 +14,10 @@ from translate.errors import ConfigError
 
 log = logging.getLogger("translate")
 
-# Of what decides between bfloat16 and float32: no more rows and columns, lest it take seconds; and how often the
-# products of one shape are made.
+# Of what decides between bfloat16 and float32: no more rows and columns, lest it take seconds; how often the products
+# of one shape are made; and how many shapes are tried, fewer where three take this many seconds.
 MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
+MOST_SHAPES, MOST_SECONDS = 10, 0.5
 
 # Of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
@@ -70,13 +71,16 @@ def _speed_up_of_bfloat16(rows: int, width: int) -> float:
     """How fast one thread makes the matrix products of linear layers in bfloat16, relative to float32.
 
     Forward, for the gradient of the input, and for that of the weights, of ever new shapes, as batches have. For each
-    of them oneDNN writes machine code first, but for float32: on a CPU with AMX that takes longer than all products of
-    a narrow model. Both arithmetics are tried in turn, and the best of each counts, so that other work on the machine
-    does not decide. For the same reason it is one thread, which waits for no other.
+    of them oneDNN writes machine code first, in bfloat16 alone: on a CPU with AMX that takes longer than all products
+    of a narrow model. Both arithmetics are tried in turn, and the best of each counts, so that other work on the
+    machine does not decide. For the same reason it is one thread, which waits for no other.
     """
     threads, best = torch.get_num_threads(), {torch.float32: math.inf, torch.bfloat16: math.inf}
     torch.set_num_threads(1)
-    for attempt in range(3):
+    began = time.perf_counter()
+    for attempt in range(MOST_SHAPES):
+        if attempt >= 3 and time.perf_counter() - began > MOST_SECONDS:
+            break
         for dtype in best:
             x = torch.ones(max(1, rows - attempt), width, dtype=dtype)
             weight = torch.ones(width, width, dtype=dtype)

@@ -187,7 +187,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
 def arithmetic_of(config: Config, device: torch.device) -> torch.dtype:
     """The arithmetic to train in, measured where the settings leave it open."""
     settings = config.training
-    return resolve_precision(settings.precision, device, rows=settings.batch.max_tokens, width=config.model.d_model)
+    rows = settings.batch.max_tokens * (2 if settings.r_drop else 1)  # R-Drop passes every batch twice at once.
+    return resolve_precision(settings.precision, device, rows=rows, width=config.model.d_model)
 
 
 def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:

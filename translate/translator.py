@@ -182,8 +182,8 @@ class Translator:
         guessed = [each for each in counts if 2 * each[2] < each[1]]
         if guessed:
             number, tokens, known = guessed[0]
-            more = f" ({len(guessed) - 1} more lines like this)" if len(guessed) > 1 else ""
+            others = f" (and {len(guessed) - 1} more like it)" if len(guessed) > 1 else ""
             log.warning(
                 "line %d: the model, which reads %s, knows %d of its %d tokens; what comes out is a guess%s",
-                *(number, self.saved.source.language, known, tokens, more),
+                *(number, self.saved.source.language, known, tokens, others),
             )

@@ -350,8 +350,8 @@ keys = st.sampled_from(sorted({key for _, section in all_sections() for key in s
 anything = st.recursive(leaves, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(keys, inner, max_size=3))
 
 
-@settings(max_examples=200, deadline=None)
 @pytest.mark.slow
+@settings(max_examples=200, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(sorted(Config.model_fields)), st.dictionaries(keys, anything, max_size=3) | anything
