@@ -2,8 +2,10 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# The slow tests start processes of their own, and measure memory: one at a time.
+# The slow tests start processes of their own, some with models that take gigabytes: no more than two at a time, of
+# different files.
 FAST := -m 'not slow' --numprocesses auto --maxprocesses 4
+SLOW := -m slow --numprocesses auto --maxprocesses 2 --dist loadfile
 
 .PHONY: demo test test-fast check format clean
 
@@ -28,7 +30,7 @@ check: .venv/installed
 
 test: check
 	$(BIN)/pytest $(FAST)
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest $(SLOW)
 
 test-fast: .venv/installed
 	$(BIN)/pytest $(FAST) tests

@@ -1,9 +1,9 @@
 """Trains every config in configs/roots/ for a few updates on the demo corpus, and uses what comes out.
 
-    python benchmarks/roots.py [CONFIG …] [--steps 10] [--folder FOLDER]
+    python benchmarks/roots.py [CONFIG …] [--steps 10] [--pairs 2000] [--folder FOLDER]
 
 It shows that each of them runs, not how good it is: train, translate and evaluate are called as a user calls them, with
-nothing changed but where the text lies, how many updates are done, and how much text is validated on.
+nothing changed but where the text lies, how many updates are done, and how much text there is.
 """
 
 import argparse
@@ -17,27 +17,28 @@ sys.path.insert(0, str(ROOT))
 from translate.commands import evaluate, train, translate
 
 CONFIGS = sorted((ROOT / "configs" / "roots").glob("*.yaml"))
-LINES = {"train": 2000, "val": 8, "test": 8}  # The large models decode slowly on a CPU.
+HELD_OUT = 8  # sentences to validate on, and to score: the large models decode slowly on a CPU
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("configs", type=Path, nargs="*", default=CONFIGS, metavar="CONFIG", help="default: all of them")
     parser.add_argument("--steps", type=int, default=10, help="updates of each")
+    parser.add_argument("--pairs", type=int, default=2000, help="sentence pairs to train on")
     parser.add_argument("--folder", type=Path, help="where the runs go; default: a temporary folder")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
-        write_text(folder / "text")
+        write_text(folder / "text", asked.pairs)
         codes = [try_out(config, folder, asked.steps) for config in asked.configs]
     print(f"{codes.count(0)} of {len(codes)} configs train, translate and are scored", file=sys.stderr)
     return 0 if codes and not any(codes) else 1
 
 
-def write_text(folder: Path) -> None:
-    """The first lines of the corpora in data/."""
+def write_text(folder: Path, pairs: int) -> None:
+    """The first lines of the corpora in data/, so many of them to train on."""
     folder.mkdir(parents=True, exist_ok=True)
-    for split, count in LINES.items():
+    for split, count in {"train": pairs, "val": HELD_OUT, "test": HELD_OUT}.items():
         for file in (f"{split}.de", f"{split}.en", f"languages/{split}.tsv"):
             lines = (ROOT / "data" / file).read_text(encoding="utf-8").split("\n")[:count]
             (folder / Path(file).name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,7 +1,9 @@
 """Which arithmetic is chosen, and by which measurement."""
 
 import logging
+import math
 from collections import defaultdict
+from itertools import count
 from typing import Any
 
 import pytest
@@ -27,11 +29,22 @@ class Products(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def test_an_arithmetic_by_name_is_not_measured() -> None:
+def test_float32_by_name_is_not_measured() -> None:
     with Products() as products:
         assert resolve_precision("float32", CPU, rows=100, width=16) is torch.float32
-        assert resolve_precision("bfloat16", CPU, rows=100, width=16) is torch.bfloat16
     assert not products.shapes
+
+
+@pytest.mark.parametrize(("gain", "warned"), [(0.04, True), (0.9, False)])
+def test_bfloat16_by_name_is_taken_and_a_slow_one_warned_of(
+    gain: float, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(device, "_speed_up_of_bfloat16", lambda rows, width: gain)
+    assert resolve_precision("bfloat16", CPU, rows=100, width=16) is torch.bfloat16
+    assert caplog.messages == warned * [
+        "bfloat16 matrix products of 100 rows and width 16 run 0.04 times as fast as float32 here; "
+        "training.precision: auto would take float32"
+    ]
 
 
 @pytest.mark.parametrize(("gain", "chosen"), [(0.8, "float32"), (1.4, "bfloat16")])
@@ -47,7 +60,8 @@ def test_the_quicker_one_is_chosen_and_said(
     ]
 
 
-def test_what_is_measured_are_new_shapes_of_the_models_size() -> None:
+def test_what_is_measured_are_new_shapes_of_the_models_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "MOST_SECONDS", math.inf)
     with Products() as products:
         resolve_precision("auto", CPU, rows=100, width=16)
     tried = products.shapes[torch.bfloat16]
@@ -59,6 +73,15 @@ def test_what_is_measured_are_new_shapes_of_the_models_size() -> None:
     for rows, shapes in of_batches.items():
         assert 90 < rows <= 100
         assert shapes == {(rows, 16, 16), (16, rows, 16)}  # forward and for the input; for the weights
+
+
+def test_slow_products_are_made_no_more_often_than_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A CPU without an instruction for bfloat16 took half a second for one product, and half a minute for all.
+    seconds = count()
+    monkeypatch.setattr(device.time, "perf_counter", lambda: next(seconds))
+    with Products() as products:
+        resolve_precision("auto", CPU, rows=100, width=16)
+    assert len(products.shapes[torch.float32]) == len(products.shapes[torch.bfloat16]) == 3 * 2
 
 
 @pytest.mark.parametrize(("rows", "width"), [(10**6, 4), (4, 10**6)])

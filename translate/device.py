@@ -15,9 +15,11 @@ from translate.errors import ConfigError
 log = logging.getLogger("translate")
 
 # Of what decides between bfloat16 and float32: no more rows and columns, lest it take seconds; how often the products
-# of one shape are made; and how many shapes are tried, fewer where three take this many seconds.
+# of one shape are made, and how many shapes are tried; both less where this many seconds have passed, as on a CPU
+# without an instruction for bfloat16, on which one product can take half a second.
 MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
 MOST_SHAPES, MOST_SECONDS = 10, 0.5
+SLOW = 0.5  # so many times as fast as float32, bfloat16 is hardly meant
 
 # Of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
@@ -51,20 +53,24 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
 def resolve_precision(name: str, device: torch.device, *, rows: int, width: int) -> torch.dtype:
     """The arithmetic that `auto`, `float32` or `bfloat16` stands for on this device.
 
-    On a CPU, `auto` measures: for batches of about so many `rows`, and a model of this `width`.
+    On a CPU, `auto` measures: for batches of about so many `rows`, and a model of this `width`. So does `bfloat16`, to
+    warn of a CPU without an instruction for it.
     """
-    if name != "auto":
-        return PRECISIONS[name]
     if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
+        best = torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
+        return PRECISIONS.get(name, best)
+    if name == "float32":
+        return torch.float32
     rows, width = min(rows, MOST_ROWS), min(width, MOST_COLUMNS)
     gain = _speed_up_of_bfloat16(rows, width)
-    chosen = torch.bfloat16 if gain > 1 else torch.float32
-    log.info(
-        "bfloat16 matrix products of %d rows and width %d run %.1f times as fast as float32 here: training in %s",
-        *(rows, width, gain, name_of(chosen)),
-    )
-    return chosen
+    measured = f"bfloat16 matrix products of {rows} rows and width {width} run {gain:.2g} times as fast as float32 here"
+    if name == "auto":
+        chosen = torch.bfloat16 if gain > 1 else torch.float32
+        log.info("%s: training in %s", measured, name_of(chosen))
+        return chosen
+    if gain < SLOW:
+        log.warning("%s; training.precision: auto would take float32", measured)
+    return torch.bfloat16
 
 
 def _speed_up_of_bfloat16(rows: int, width: int) -> float:
@@ -79,19 +85,25 @@ def _speed_up_of_bfloat16(rows: int, width: int) -> float:
     torch.set_num_threads(1)
     began = time.perf_counter()
     for attempt in range(MOST_SHAPES):
-        if attempt >= 3 and time.perf_counter() - began > MOST_SECONDS:
+        if attempt > 1 and time.perf_counter() - began > MOST_SECONDS:
             break
         for dtype in best:
             x = torch.ones(max(1, rows - attempt), width, dtype=dtype)
             weight = torch.ones(width, width, dtype=dtype)
-            start = time.perf_counter()
-            for _ in range(USES):
-                torch.mm(x, weight)
-                torch.mm(x, weight.t())
-                torch.mm(x.t(), x)
-            best[dtype] = min(best[dtype], time.perf_counter() - start)
+            best[dtype] = min(best[dtype], _seconds_of_products(x, weight))
     torch.set_num_threads(threads)
     return best[torch.float32] / best[torch.bfloat16]
+
+
+def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
+    """What the three products of a linear layer take, in the mean of several uses, the first of a shape included."""
+    start, seconds, uses = time.perf_counter(), 0.0, 0
+    while uses < USES and seconds < MOST_SECONDS:
+        torch.mm(x, weight)
+        torch.mm(x, weight.t())
+        torch.mm(x.t(), x)
+        seconds, uses = time.perf_counter() - start, uses + 1
+    return seconds / uses
 
 
 def keep_memory() -> None:

@@ -167,7 +167,11 @@ def test_a_beam_of_one_is_greedy_search(translate: Call) -> None:
 
 def test_unknown_words_are_listed_apart(translate: Call) -> None:
     said = translate("--unknown", "el zorro ve", "el gato", "el gato dos años")
-    assert said.err == "line 1: unknown: zorro\nline 3: unknown: dos años\n"
+    # How long what this little model answers becomes is another matter.
+    assert [row for row in said.err.splitlines() if row.startswith("line")] == [
+        "line 1: unknown: zorro",
+        "line 3: unknown: dos años",
+    ]
     assert said.out.count("\n") == 3
     assert "unk" not in said.out
 

@@ -1,5 +1,6 @@
 """The optimizers that turn gradients into updates, built from their settings."""
 
+import torch
 from torch import nn, optim
 
 from translate.config.schema import AdamConfig, AdamWConfig, MuonConfig
@@ -9,8 +10,11 @@ from translate.training.muon import Muon
 OptimizerConfig = AdamConfig | AdamWConfig | MuonConfig
 
 
-def build_optimizers(config: OptimizerConfig, model: nn.Module) -> list[optim.Optimizer]:
-    """Optimizers that together update each parameter of the model once. The schedule sets the rate at each update."""
+def build_optimizers(config: OptimizerConfig, model: nn.Module, dtype: torch.dtype) -> list[optim.Optimizer]:
+    """Optimizers that together update each parameter of the model once. The schedule sets the rate at each update.
+
+    `dtype` is the arithmetic of Muon's matrix products; all else is done in that of the parameters.
+    """
     matrices, others = split_parameters(model)
     match config:
         case AdamConfig():
@@ -22,7 +26,8 @@ def build_optimizers(config: OptimizerConfig, model: nn.Module) -> list[optim.Op
             ]
             return [optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)]
         case MuonConfig():
-            muon = Muon(matrices, lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
+            settings = {"lr": config.lr, "momentum": config.momentum, "weight_decay": config.weight_decay}
+            muon = Muon(matrices, **settings, dtype=dtype)
             adamw = optim.AdamW(others, lr=config.lr, betas=config.betas, eps=config.eps, weight_decay=0.0, fused=True)
             return [muon, adamw]
 

@@ -101,7 +101,7 @@ class Trainer:
         epochs = math.inf if config.max_epochs is None else config.max_epochs
         steps = math.inf if config.max_steps is None else config.max_steps
         self.total_steps = int(min(steps, self.updates_per_epoch * epochs))
-        self.optimizers = build_optimizers(config.optimizer, model)
+        self.optimizers = build_optimizers(config.optimizer, model, dtype)
         self.objective = build_objective(config)
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
