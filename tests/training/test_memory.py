@@ -76,7 +76,7 @@ def test_too_much_is_told_once_and_at_once() -> None:
 def test_the_state_of_the_optimizers_is_known_beforehand(kind: str) -> None:
     config = TrainingConfig(optimizer=settings_of(kind))
     model = small_model()
-    optimizers = build_optimizers(config.optimizer, model, torch.float32)
+    optimizers = build_optimizers(config.optimizer, model)
     before = lasting_memory(model, optimizers, config, CPU)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
@@ -99,7 +99,7 @@ def test_copies_are_on_the_cpu_and_one_more_with_snapshots() -> None:
 
     def copies(device: str, **settings: Any) -> int:
         config = TrainingConfig(**settings)
-        optimizers = build_optimizers(config.optimizer, model, torch.float32)
+        optimizers = build_optimizers(config.optimizer, model)
         return lasting_memory(model, optimizers, config, torch.device(device)).parts["copies to write"]
 
     assert copies("cpu", average_last=3) == copies("cpu") + whole_bytes(model.parameters())

@@ -64,7 +64,7 @@ def test_embeddings_norms_and_biases_are_no_matrices(tie: str, positions: str) -
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_parameter_is_updated_by_one_group(kind: str, tie: str, positions: str) -> None:
     model = small_model(tie, positions)
-    optimizers = build_optimizers(settings_of(kind), model, torch.float32)
+    optimizers = build_optimizers(settings_of(kind), model)
     assert tuple(map(type, optimizers)) == KINDS[kind]
     updated = [id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
     assert sorted(updated) == sorted(map(id, model.parameters()))
@@ -78,7 +78,7 @@ def test_only_matrices_decay(kind: str, tie: str) -> None:
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    for optimizer in build_optimizers(settings_of(kind, lr=0.1, weight_decay=0.5), model, torch.float32):
+    for optimizer in build_optimizers(settings_of(kind, lr=0.1, weight_decay=0.5), model):
         optimizer.step()
     for name, parameter in model.named_parameters():
         left = 0.95 if is_matrix(name, tie) else 1.0
@@ -87,9 +87,7 @@ def test_only_matrices_decay(kind: str, tie: str) -> None:
 
 @pytest.mark.parametrize("kind", ["adam", "adamw"])
 def test_settings_reach_the_optimizer(kind: str) -> None:
-    (optimizer,) = build_optimizers(
-        settings_of(kind, lr=0.02, betas=(0.8, 0.9), eps=1e-5), small_model(), torch.float32
-    )
+    (optimizer,) = build_optimizers(settings_of(kind, lr=0.02, betas=(0.8, 0.9), eps=1e-5), small_model())
     for group in optimizer.param_groups:
         assert (group["lr"], group["betas"], group["eps"]) == (0.02, (0.8, 0.9), 1e-5)
         assert kind == "adamw" or group["weight_decay"] == 0.0
@@ -97,8 +95,6 @@ def test_settings_reach_the_optimizer(kind: str) -> None:
 
 def test_settings_reach_both_optimizers_of_muon() -> None:
     settings = settings_of("muon", lr=0.02, momentum=0.5, betas=(0.8, 0.9), eps=1e-5, weight_decay=0.25)
-    (muon,), (adamw,) = (
-        optimizer.param_groups for optimizer in build_optimizers(settings, small_model(), torch.float32)
-    )
+    (muon,), (adamw,) = (optimizer.param_groups for optimizer in build_optimizers(settings, small_model()))
     assert (muon["lr"], muon["momentum"], muon["weight_decay"]) == (0.02, 0.5, 0.25)
     assert (adamw["lr"], adamw["betas"], adamw["eps"], adamw["weight_decay"]) == (0.02, (0.8, 0.9), 1e-5, 0.0)

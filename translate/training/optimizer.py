@@ -10,7 +10,9 @@ from translate.training.muon import Muon
 OptimizerConfig = AdamConfig | AdamWConfig | MuonConfig
 
 
-def build_optimizers(config: OptimizerConfig, model: nn.Module, dtype: torch.dtype) -> list[optim.Optimizer]:
+def build_optimizers(
+    config: OptimizerConfig, model: nn.Module, dtype: torch.dtype = torch.float32
+) -> list[optim.Optimizer]:
     """Optimizers that together update each parameter of the model once. The schedule sets the rate at each update.
 
     `dtype` is the arithmetic of Muon's matrix products; all else is done in that of the parameters.
