@@ -1,6 +1,7 @@
 """translate.py: what goes in line by line comes out line by line, alone, and what is wrong is said in one message."""
 
 import gzip
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -167,11 +168,9 @@ def test_a_beam_of_one_is_greedy_search(translate: Call) -> None:
 
 def test_unknown_words_are_listed_apart(translate: Call) -> None:
     said = translate("--unknown", "el zorro ve", "el gato", "el gato dos años")
-    # How long what this little model answers becomes is another matter.
-    assert [row for row in said.err.splitlines() if row.startswith("line")] == [
-        "line 1: unknown: zorro",
-        "line 3: unknown: dos años",
-    ]
+    # Whether this little model comes to an end differs between CPUs.
+    said_of_words = re.sub(r"\d of 3 translations were cut off at the length limit\n", "", said.err)
+    assert said_of_words == "line 1: unknown: zorro\nline 3: unknown: dos años\n"
     assert said.out.count("\n") == 3
     assert "unk" not in said.out
 
