@@ -70,8 +70,8 @@ def main() -> None:
         if folder.finished.is_file():
             return
         command = [sys.executable, str(ROOT / "scripts/train.py"), "--config", str(CONFIG)]
-        command += [f"data.root={asked.data.resolve()}"]
-        command += [*CHOICES[choice], *asked.overrides, f"seed={seed}", "threads=1", f"output={folder.path}"]
+        command += [f"data.root={asked.data.resolve()}", "processes=1", "threads=1", f"output={folder.path}"]
+        command += [*CHOICES[choice], *asked.overrides, f"seed={seed}"]
         command += ["--resume"] if folder.is_started() else []
         asked.folder.mkdir(parents=True, exist_ok=True)
         with (asked.folder / f"{folder.path.name}.log").open("ab") as log:

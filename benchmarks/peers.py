@@ -308,7 +308,7 @@ def main() -> None:
         path, arithmetic = asked.worker
         job = Job.read(Path(path))
         torch.manual_seed(1)
-        with Group() if "WORLD_SIZE" in os.environ else nullcontext(ALONE) as processes:
+        with Group.of_environment() if "WORLD_SIZE" in os.environ else nullcontext(ALONE) as processes:
             passes = this_project(job, PRECISIONS[arithmetic], processes)
             if processes.rank == 0:
                 serve(passes)

@@ -44,7 +44,7 @@ def one_process(asked: argparse.Namespace) -> None:
     overrides = [f"data.root={asked.data.resolve()}", "device=cpu", "threads=1", *asked.overrides]
     config = load_config(asked.config, overrides)
     assert config.data.cache is not None
-    together = Group() if int(os.environ["WORLD_SIZE"]) > 1 else None
+    together = Group.of_environment() if int(os.environ["WORLD_SIZE"]) > 1 else None
     processes = together or ALONE
     keep_memory()
     with processes.first_ahead():

@@ -48,6 +48,7 @@ Read = TypeVar("Read", bound=TextPair)
 FREE_TO_CHANGE = (
     "output",
     "device",
+    "processes",
     "threads",
     "data.root",
     "data.train",

@@ -17,6 +17,7 @@ from translate.translator import Translator
 SETTINGS = """\
 output: run
 device: cpu
+processes: 1
 data: {kind: labelled, root: corpus, cache: cache, source: es}
 model: {kind: classifier, d_model: 16, ffn: 32, heads: 2, encoder_layers: 1}
 training:

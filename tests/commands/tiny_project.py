@@ -10,6 +10,7 @@ from pathlib import Path
 SETTINGS = """\
 output: run
 device: cpu
+processes: 1
 data: {root: corpus, cache: cache, source: es, target: it}
 model: {d_model: 32, ffn: 64, heads: 2, encoder_layers: 1, decoder_layers: 1}
 training:

@@ -61,7 +61,7 @@ def do_gradients(group: Group, config: Path, overrides: list[str], updates: Any,
 if __name__ == "__main__":
     torch.set_num_threads(1)
     jobs = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    together = Group()
+    together = Group.of_environment()
     os.environ["TQDM_DISABLE"] = "1"
     with together:
         for kind, job in jobs:

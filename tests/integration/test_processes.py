@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +177,8 @@ def test_resumed_by_fewer_processes(name: str, two: TinyProject, uninterrupted: 
 ENDLESS = ("training.max_epochs=10000", "training.validate_every=20")
 
 
-def wait_for_a_state(tiny: TinyProject, processes: list["subprocess.Popen[bytes]"]) -> None:
-    while not any((tiny.folder / "run/states").glob("step-*")) and processes[0].poll() is None:
+def wait_for_a_state(tiny: TinyProject, process: "subprocess.Popen[Any]") -> None:
+    while not any((tiny.folder / "run/states").glob("step-*")) and process.poll() is None:
         time.sleep(0.05)
 
 
@@ -184,7 +186,7 @@ def test_a_signal_to_any_process_stops_all(tiny: TinyProject) -> None:
     tiny.config()  # writes the file
     script = (ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml", *ENDLESS)
     processes = launch(2, *script, folder=tiny.folder)
-    wait_for_a_state(tiny, processes)
+    wait_for_a_state(tiny, processes[0])
     processes[1].terminate()
     codes, said = ended(processes, tiny.folder)
     assert codes == [143, 143], said
@@ -198,7 +200,7 @@ def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
     tiny.config()
     script = (ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml", *ENDLESS)
     processes = launch(2, *script, folder=tiny.folder)
-    wait_for_a_state(tiny, processes)
+    wait_for_a_state(tiny, processes[0])
     processes[rank].kill()
     codes, said = ended(processes, tiny.folder)
     assert codes[rank] == -signal.SIGKILL, said
@@ -207,7 +209,7 @@ def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
     errors = [line for line in "".join(said).split("\n") if line.startswith("error: ")]
     assert errors == [
         "error: another process of this run has ended, and this one cannot go on without it; "
-        "its own message or the report of torchrun says why. Go on with the same command and --resume"
+        "its own message, or the report of torchrun, says why. Go on with the same command and --resume"
     ]
 
 
@@ -232,3 +234,86 @@ def test_a_mistake_is_answered_once(tiny: TinyProject) -> None:
     assert len([line for line in lines if line.startswith("error: 1 problem in ")]) == 1, done.stderr
     # torchrun's report names the cause.
     assert len([line for line in lines if line.startswith("  traceback : error: 1 problem in ")]) >= 1, done.stderr
+
+
+# --- processes that the first one starts -----------------------------------------------------------------------------
+
+
+@contextmanager
+def started(tiny: TinyProject, *overrides: str) -> Iterator["subprocess.Popen[str]"]:
+    """train.py with the tiny settings, in a process group of its own, as a shell would start it."""
+    tiny.config()  # writes the file
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "scripts/train.py"), "--config", str(tiny.folder / "tiny.yaml"), *overrides],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def companions_of(process: "subprocess.Popen[str]") -> list[int]:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, check=True)
+    return [int(number) for number in found.stdout.split()]
+
+
+def test_one_command_starts_all_processes(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
+    with started(tiny, "processes=2", *WITHOUT_DROPOUT) as process:
+        out, said = process.communicate(timeout=200)
+    assert (process.returncode, out) == (0, "")
+    assert "; training on cpu, 2 processes (ddp) of 1 threads, in float32\n" in said
+    assert said.count("the best model is ") == 1
+    assert re.search(r"^memory: about \d+ MiB for each of 2 processes, besides Python and the text: ", said, re.M)
+    assert_close_run(RunFolder(tiny.folder / "run"), uninterrupted(*WITHOUT_DROPOUT))
+
+
+def test_ctrl_c_reaches_all_of_them_and_is_answered_once(tiny: TinyProject) -> None:
+    with started(tiny, "processes=2", *ENDLESS) as process:
+        wait_for_a_state(tiny, process)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=200)
+    assert process.returncode == 130, said
+    assert said.endswith("\nstopped by SIGINT; all is saved. Go on with the same command and --resume\n")
+    assert said.count("stopped") == 1
+    assert "Traceback" not in said
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20
+
+
+def test_a_companion_that_dies_ends_all(tiny: TinyProject) -> None:
+    with started(tiny, "processes=2", *ENDLESS) as process:
+        wait_for_a_state(tiny, process)
+        (companion,) = companions_of(process)
+        os.kill(companion, signal.SIGKILL)
+        _, said = process.communicate(timeout=200)
+    assert process.returncode == 2, said
+    assert said.count("error: another process of this run has ended, ") == 1
+    assert "Traceback" not in said
+
+
+def test_companions_do_not_outlive_the_first(tiny: TinyProject) -> None:
+    with started(tiny, "processes=2", *ENDLESS) as process:
+        wait_for_a_state(tiny, process)
+        process.kill()
+        _, said = process.communicate(timeout=60)  # until all that hold its streams have ended
+    assert said.count("error: another process of this run has ended, ") == 1
+
+
+def test_what_the_first_refuses_is_said_once(tiny: TinyProject) -> None:
+    update_nothing = ("processes=2", "training.max_steps=1")
+    with started(tiny, *update_nothing) as process:
+        process.communicate(timeout=200)
+    assert process.returncode == 0
+    with started(tiny, *update_nothing) as process:
+        _, said = process.communicate(timeout=200)
+    assert process.returncode == 2
+    assert said == (
+        f"error: {tiny.folder}/run already holds a run; --resume goes on with it, --overwrite replaces it, "
+        "output=… leaves it alone\n"
+    )

@@ -26,6 +26,7 @@ SYLLABLES = ("ba", "de", "fi", "ko", "lu", "mo", "ne")
 SETTINGS = """\
 output: {folder}/run
 device: cpu
+processes: 1
 data: {{root: {corpus}, cache: {corpus}/cache}}
 model: {{d_model: 16, ffn: 32, heads: 2, encoder_layers: 1, decoder_layers: 1}}
 training:

@@ -98,7 +98,7 @@ def test_half_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     with pytest.raises(ConfigError) as caught:
-        Group()
+        Group.of_environment()
     assert str(caught.value) == (
         "the environment sets WORLD_SIZE, as for several processes, but not RANK and MASTER_PORT; "
         "start the processes by torchrun, or unset WORLD_SIZE"

@@ -1,19 +1,21 @@
 """Train a model: translate-train --config FILE [section.key=value ...] [--resume | --overwrite].
 
-torchrun starts several processes of it, which train one model together and speak with one voice.
+Several processes of it, started by torchrun or by the first one, train one model together and speak with one voice.
 """
 
 import argparse
 import logging
 import os
+import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.run import complain, run
+from translate.commands.run import complain, leave_on_sigterm, run
 
 if TYPE_CHECKING:
+    from translate.config.schema import Config
     from translate.training.distributed import Group
 
 log = logging.getLogger("translate")
@@ -29,24 +31,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     again = parser.add_mutually_exclusive_group()
     again.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     again.add_argument("--overwrite", action="store_true", help="start anew in a folder that already holds a run")
-    asked = parser.parse_intermixed_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    asked = parser.parse_intermixed_args(given)
     interrupted = 0
     together: Group | None = None
+    last = ExitStack()
 
     def work() -> None:
         nonlocal together
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            from translate.training.distributed import Group
-
-            together = Group()
-        with together or nullcontext():
-            train_together()
-
-    def train_together() -> None:
         from translate.config.loading import load_config
 
-        config = load_config(asked.config, asked.overrides)
+        started_together = "WORLD_SIZE" in os.environ
+        if started_together and int(os.environ["WORLD_SIZE"]) > 1:
+            from translate.training.distributed import Group
 
+            together = Group.of_environment()  # Before anything can go wrong, so that one of them says it.
+        with together or nullcontext():
+            config = load_config(asked.config, asked.overrides)
+        if not started_together:
+            from translate.commands.companions import companions, processes_for
+
+            count = processes_for(config)
+            if count > 1:
+                leave_on_sigterm()
+                together = last.enter_context(companions(count, given))
+        with together or nullcontext():
+            train_as(config)
+
+    def train_as(config: "Config") -> None:
         from translate.pipeline import train
         from translate.training.distributed import ALONE
         from translate.training.interrupt import Interrupted
@@ -64,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if together is None or together.tells(message):
             complain(message)
 
-    exit_code = run(work, complain_once) or interrupted
-    if together is not None:
-        together.leave()
+    with last:
+        exit_code = run(work, complain_once) or interrupted
+        if together is not None:
+            together.leave()
     return exit_code

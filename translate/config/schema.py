@@ -438,7 +438,7 @@ class TrainingConfig(Section):
     )
     parallel: Literal["ddp", "fsdp"] = Field(
         "ddp",
-        description="With more processes than one (torchrun): a copy of the model in each, or its weights, gradients "
+        description="With more processes than one: a copy of the model in each, or its weights, gradients "
         "and optimizer state shared out, which takes less memory and more time.",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
@@ -518,7 +518,14 @@ class Config(Section):
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Where to compute. auto: CUDA where it is there."
     )
-    threads: PositiveInt | None = Field(None, description="CPU threads. Default: what PyTorch chooses.")
+    processes: PositiveInt | None = Field(
+        None,
+        description="Processes that train together, where torchrun does not start them. Default: two on a CPU with two "
+        "cores or more, which are quicker than one with as many threads; else one.",
+    )
+    threads: PositiveInt | None = Field(
+        None, description="CPU threads of each process. Default: what PyTorch chooses, shared out between them."
+    )
     data: Annotated[DataConfig | LabelledDataConfig, Field(discriminator="kind")] = Field(
         DataConfig(), description="Which text to read."
     )

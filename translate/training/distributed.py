@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from translate.data.batching import Indices
@@ -30,6 +31,8 @@ from translate.training.interrupt import Interrupted
 # noticed at once: its connections close.
 PATIENCE = timedelta(days=1)
 FAREWELL = timedelta(seconds=10)  # within which a process that ends in order has written its last line
+HERE = "127.0.0.1"
+PRESENT = "translate/present"  # counts in the store the processes that have found it
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -47,6 +50,7 @@ class Processes:
 
     rank = 0
     count = 1
+    neighbours = 1  # of them on this machine, itself among them
 
     def parts(self, batches: Sequence[Indices]) -> list[Part]:
         """What this process works on of the batches of one update: as many parts in each process.
@@ -88,31 +92,42 @@ ALONE = Processes()
 
 
 class Group(Processes):
-    """One of several processes, started by torchrun or by whatever else sets its environment variables.
+    """One of several processes, which find each other by way of a `store` of torch.distributed.
 
     Raises:
-        ConfigError: one of these variables is missing.
         TrainingError: inside of a `with` statement, in place of what PyTorch says when another process has ended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, store: Any, rank: int, count: int) -> None:
+        self._store, self.rank, self.count = store, rank, count
+        self.neighbours = int(os.environ.get("LOCAL_WORLD_SIZE", count))
+        self._last_word, self.failed = rank == 0, False
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+            store=store,
+            rank=rank,
+            world_size=count,
+            timeout=PATIENCE,
+        )
+        if rank > 0:
+            log.setLevel(logging.ERROR)
+
+    @classmethod
+    def of_environment(cls) -> "Group":
+        """As torchrun, or whatever else has started the processes, says in environment variables.
+
+        Raises:
+            ConfigError: one of these variables is missing.
+        """
         missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
         if missing:
             raise ConfigError(
                 f"the environment sets WORLD_SIZE, as for several processes, but not {' and '.join(missing)}; "
                 "start the processes by torchrun, or unset WORLD_SIZE"
             )
-        self._store, self.rank, self.count = next(rendezvous("env://"))
-        self._last_word, self._failed = self.rank == 0, False
-        dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
-            store=self._store,
-            rank=self.rank,
-            world_size=self.count,
-            timeout=PATIENCE,
-        )
-        if self.rank > 0:
-            log.setLevel(logging.ERROR)
+        store, rank, count = next(rendezvous("env://"))
+        store.add(PRESENT, 1)
+        return cls(store, rank, count)
 
     def __enter__(self) -> "Group":
         return self
@@ -124,7 +139,7 @@ class Group(Processes):
         if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower()):
             raise TrainingError(
                 "another process of this run has ended, and this one cannot go on without it; "
-                "its own message or the report of torchrun says why. Go on with the same command and --resume"
+                "its own message, or the report of torchrun, says why. Go on with the same command and --resume"
             ) from error
 
     def parts(self, batches: Sequence[Indices]) -> list[Part]:
@@ -188,7 +203,7 @@ class Group(Processes):
         if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
             content = {"message": message, "extraInfo": {"py_callstack": message, "timestamp": str(int(time.time()))}}
             Path(file).write_text(json.dumps({"message": content}), encoding="utf-8")
-        self._failed = True
+        self.failed = True
         try:
             self._last_word = self._store.add("translate/told", 1) == 1
         except RuntimeError:  # The store has ended with the process that kept it.
@@ -202,8 +217,34 @@ class Group(Processes):
                 self._store.set("translate/end", "")
             else:
                 self._store.wait(["translate/end"], FAREWELL)
-        if not self._failed:  # With a process that has failed this could wait for ever.
+        if not self.failed:  # With a process that has failed this could wait for ever.
+            self.dissolve()
+
+    def dissolve(self) -> None:
+        """Close the connections to the others, if they are open."""
+        if dist.is_initialized():
             dist.destroy_process_group()
+
+
+class MeetingPlace:
+    """Where processes of this machine find each other, kept by the first of them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False)
+
+    def directions(self, rank: int) -> dict[str, str]:
+        """The environment variables by which another process finds it."""
+        numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": self.count, "MASTER_PORT": self._store.port}
+        return {"MASTER_ADDR": HERE} | {name: str(number) for name, number in numbers.items()}
+
+    def present(self) -> int:
+        """How many of the others have found it."""
+        return int(self._store.add(PRESENT, 0))
+
+    def group(self) -> Group:
+        """This process as the first one of all. The others have to come, or it waits for them."""
+        return Group(self._store, 0, self.count)
 
 
 def seed_of(*numbers: int) -> int:

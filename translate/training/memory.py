@@ -109,11 +109,13 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)
 
 
-def remedies(config: TrainingConfig) -> str:
-    """What to change where memory is too little."""
+def remedies(config: TrainingConfig, processes: int = 1) -> str:
+    """What to change where memory is too little for so many processes that share it."""
     text = f"lower training.batch.max_tokens (now {config.batch.max_tokens})"
     text += " and raise training.batch.accumulate to make up for it"
-    return text if config.activation_checkpointing else f"{text}, or set training.activation_checkpointing: true"
+    if not config.activation_checkpointing:
+        text += ", or set training.activation_checkpointing: true"
+    return text if processes == 1 else f"{text}, or train in fewer processes than {processes}"
 
 
 def size(number: float) -> str:

@@ -65,16 +65,25 @@ def rehearsal(
     optimizers: Sequence[optim.Optimizer],
     config: TrainingConfig,
     device: torch.device,
+    processes: int,
     say: Callable[[str], None],
 ) -> Iterator[None]:
     """Say what memory training takes, by what it takes to pass `batch` inside, and when that is more than there is.
 
     The passes leave neither gradients behind nor other random numbers to come.
+
+    Args:
+        processes: how many on this machine pass their batches at the same time, and share its memory if not a GPU's.
     """
-    lasting, free = lasting_memory(model, optimizers, config, device), free_memory(device)
+    sharing = processes if device.type == "cpu" else 1
+    each = f" for each of {sharing} processes" if sharing > 1 else ""
+    lasting, free = lasting_memory(model, optimizers, config, device), free_memory(device) / sharing
 
     def warn() -> None:
-        say(f"warning: training takes more memory than the {size(free)} that are free; {remedies(config)}")
+        say(
+            f"warning: training takes more memory than the {size(free)} that are free{each}; "
+            f"{remedies(config, sharing)}"
+        )
 
     for parameter in model.parameters():  # What is added to gradients that are there is no activation.
         parameter.grad = torch.zeros_like(parameter)
@@ -85,4 +94,4 @@ def rehearsal(
     release_memory()
     parts = {**lasting.parts, f"activations of {len(batch.pairs)} rows of {batch.longest} tokens": activations.most}
     shares = ", ".join(f"{name} {size(number)}" for name, number in parts.items() if number)
-    say(f"memory: about {size(sum(parts.values()))}, besides Python and the text: {shares}")
+    say(f"memory: about {size(sum(parts.values()))}{each}, besides Python and the text: {shares}")

@@ -131,7 +131,9 @@ class Trainer:
             if not is_out_of_memory(error):
                 raise
             update = self.progress.step + 1
-            raise TrainingError(f"out of memory at update {update}; {remedies(self.config)}") from error
+            raise TrainingError(
+                f"out of memory at update {update}; {remedies(self.config, self.processes.neighbours)}"
+            ) from error
         finally:
             self.bar.close()
         return self.progress
@@ -168,6 +170,7 @@ class Trainer:
             optimizers=self.optimizers,
             config=self.config,
             device=self.device,
+            processes=self.processes.neighbours,
             say=self.bar.say,
         ):
             # With as many batches an update as processes each of them gets whole ones.

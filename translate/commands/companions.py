@@ -1,0 +1,86 @@
+"""The other processes of a training, started by the first one where torchrun has started none.
+
+The first stays what a training by itself is: it is told of signals, it speaks, and its exit code counts. The others end
+when it does, whatever becomes of it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import torch
+
+from translate.config.schema import Config
+from translate.data.encoding import cores
+from translate.errors import TrainingError
+from translate.training.distributed import FAREWELL, Group, MeetingPlace
+
+# On one machine two processes of one thread train faster than one of two; more of them were not measured.
+USUAL = 2
+
+START = """\
+import json, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one tells the others.
+sys.path[:] = json.loads(sys.argv.pop(1))
+from translate.commands.train import main
+sys.exit(main())
+"""
+
+
+def processes_for(config: Config) -> int:
+    """How many processes are to train: as many as the config says, or else what suits this machine."""
+    if config.processes is not None:
+        return config.processes
+    if config.device != "cpu" and torch.cuda.is_available():
+        return 1
+    threads = config.threads or (torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else 1)
+    return max(1, min(USUAL, cores() // threads))
+
+
+@contextmanager
+def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
+    """Start `count` - 1 processes that train with the same arguments, and make this one the first of them.
+
+    The threads that PyTorch would take are shared out between them. They end, or are ended, when the context is left.
+
+    Raises:
+        TrainingError: one of them ended before it had met this one.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, torch.get_num_threads() // count))
+    place = MeetingPlace(count)
+    command = [sys.executable, "-c", START, json.dumps(sys.path), *arguments]
+    others: list[subprocess.Popen[bytes]] = []
+    group = None
+    try:
+        for rank in range(1, count):
+            environment = {**os.environ, **place.directions(rank), "OMP_NUM_THREADS": str(torch.get_num_threads())}
+            others.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment))
+        _wait_for(others, place)
+        group = place.group()
+        yield group
+        if not group.failed:
+            for other in others:
+                with suppress(subprocess.TimeoutExpired):
+                    other.wait(FAREWELL.total_seconds())
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+        if group is not None:
+            group.dissolve()
+
+
+def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: MeetingPlace) -> None:
+    while place.present() < len(others):
+        for other in others:
+            if other.poll() is not None:
+                raise TrainingError(
+                    f"a process that was to train beside this one ended with exit code {other.returncode}; "
+                    "its own message says why. With processes=1 this one trains by itself"
+                )
+        time.sleep(0.01)
