@@ -81,7 +81,7 @@ def make_job(asked: argparse.Namespace) -> Job:
         raise SystemExit(f"{passes} passes over {asked.pairs} pairs each, but there are only {len(pairs)}")
     job = Job(
         config=config_to_dict(limited(config)),
-        arithmetic=name_of(arithmetic_of(config, resolve_device("cpu", asked.threads))),
+        arithmetic=name_of(arithmetic_of(config, resolve_device("cpu", asked.threads), config.training.precision)),
         threads=asked.threads,
         source_words=len(source.vocabulary),
         target_words=len(target.vocabulary),

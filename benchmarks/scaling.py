@@ -54,7 +54,7 @@ def one_process(asked: argparse.Namespace) -> None:
         dataset = cache.dataset(codecs, text)
     pairs = np.random.default_rng(1).permutation(len(dataset))[: asked.pairs or None]
     device = resolve_device("cpu", 1)
-    dtype = processes.first(lambda: arithmetic_of(config, device))
+    dtype = processes.first(lambda: arithmetic_of(config, device, config.training.precision))
     settings = config.training.model_copy(
         update={"max_epochs": 2, "max_steps": None, "patience": None, "log_every": 10**9, "average_last": None}
     )

@@ -20,7 +20,7 @@ from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.labelled import list_labelled_splits, read_labelled_split
 from translate.data.mixing import join_corpora, open_files
 from translate.data.resegmented import ResegmentedDataset
-from translate.device import PRECISIONS, keep_memory, name_of, resolve_device, resolve_precision
+from translate.device import keep_memory, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
 from translate.model.build import Model
 from translate.model.plain import make_plain
@@ -106,9 +106,10 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         if run.finished.is_file():
             log.info("%s is finished: there is nothing to resume", run.path)
             return run
-        dtype = PRECISIONS[before["dtype"]]  # What a measurement chose once stays chosen.
+        precision = before["dtype"]  # What a measurement chose once stays chosen.
     else:
-        dtype = processes.first(lambda: arithmetic_of(config, device))
+        precision = config.training.precision
+    dtype = processes.first(lambda: arithmetic_of(config, device, precision))
     identity["dtype"] = name_of(dtype)
 
     torch.manual_seed(config.seed)
@@ -185,11 +186,11 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     return run
 
 
-def arithmetic_of(config: Config, device: torch.device) -> torch.dtype:
-    """The arithmetic to train in, measured where the settings leave it open."""
-    settings = config.training
-    rows = settings.batch.max_tokens * (2 if settings.r_drop else 1)  # R-Drop passes every batch twice at once.
-    return resolve_precision(settings.precision, device, rows=rows, width=config.model.d_model)
+def arithmetic_of(config: Config, device: torch.device, precision: str) -> torch.dtype:
+    """The arithmetic to train in: a `training.precision`, measured where that leaves it open."""
+    batch = config.training.batch
+    rows = batch.max_tokens * (2 if config.training.r_drop else 1)  # R-Drop passes every batch twice at once.
+    return resolve_precision(precision, device, rows=rows, width=config.model.d_model)
 
 
 def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:

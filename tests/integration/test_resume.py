@@ -1,5 +1,6 @@
 """A run that was interrupted ends as if it never had been: to the bit, whatever stopped it, wherever it stopped."""
 
+import json
 import random
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import TinyProject, assert_same_run, newest_state, rows, sigint, sigterm, stop, update
 
+from translate import device
 from translate import validation as validation_module
 from translate.pipeline import train
 from translate.runs import RunFolder
@@ -165,3 +167,14 @@ def test_the_log_is_cut_where_the_state_ends(tiny: TinyProject) -> None:
     steps = [row["step"] for row in rows(run)]
     assert steps == sorted(steps)
     assert 12 in steps
+
+
+def test_the_arithmetic_stays_what_was_measured_first(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(device, "_speed_up_of_bfloat16", lambda rows, width: 2.0)
+    stop(sigterm, update(3), tiny, "training.precision=auto")
+    monkeypatch.setattr(device, "_speed_up_of_bfloat16", lambda rows, width: 0.04)  # as on another machine
+    run = train(tiny.config("training.precision=auto"), resume=True)
+    assert json.loads(run.finished.read_bytes())["dtype"] == "bfloat16"
+    assert sum("0.04 times as fast as float32" in message for message in caplog.messages) == 1
