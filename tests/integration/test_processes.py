@@ -209,7 +209,8 @@ def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
     errors = [line for line in "".join(said).split("\n") if line.startswith("error: ")]
     assert errors == [
         "error: another process of this run has ended, and this one cannot go on without it; "
-        "its own message, or the report of torchrun, says why. Go on with the same command and --resume"
+        "its own message, or the report of torchrun, says why; with neither it was killed, as when memory runs out. "
+        "Go on with the same command and --resume"
     ]
 
 

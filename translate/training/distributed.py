@@ -139,7 +139,8 @@ class Group(Processes):
         if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower()):
             raise TrainingError(
                 "another process of this run has ended, and this one cannot go on without it; "
-                "its own message, or the report of torchrun, says why. Go on with the same command and --resume"
+                "its own message, or the report of torchrun, says why; with neither it was killed, as when memory runs "
+                "out. Go on with the same command and --resume"
             ) from error
 
     def parts(self, batches: Sequence[Indices]) -> list[Part]:
