@@ -9,7 +9,7 @@ from translate.errors import ConfigError, TrainingError
 from translate.training.checkpoint import pack, unpack
 from translate.training.distributed import ALONE, Group, seed_of
 from translate.training.interrupt import Interrupted
-from translate.training.parallel import Single
+from translate.training.parallel import Single, build_parallel
 
 
 def group_of(rank: int, count: int) -> Group:
@@ -90,6 +90,17 @@ def test_more_processes_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         group_of(3, 4).own_device(torch.device("cuda"))
     assert str(caught.value) == (
         "more processes than CUDA devices, of which this machine has 3; lower --nproc-per-node, or use device=cpu"
+    )
+
+
+def test_a_pytorch_that_cannot_share_out_a_model_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.cpu.Stream, "record_event")
+    monkeypatch.setattr(torch, "__version__", "2.6.0")
+    with pytest.raises(ConfigError) as caught:
+        build_parallel("fsdp", nn.Linear(2, 2), group_of(0, 2))  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "training.parallel: fsdp does not work on CPUs with PyTorch 2.6.0; "
+        "install a newer one, or use training.parallel: ddp"
     )
 
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
+from translate.errors import ConfigError
 from translate.model.build import Model
 from translate.model.layers import DecoderLayer, EncoderLayer
 from translate.training.distributed import Processes
@@ -77,6 +78,9 @@ class Sharded(Single):
 
     The blocks are gathered one after the other when they compute. The first process has a whole copy besides, to
     validate.
+
+    Raises:
+        ConfigError: this PyTorch cannot do it on a CPU.
     """
 
     def __init__(self, model: Model, processes: Processes) -> None:
@@ -84,10 +88,16 @@ class Sharded(Single):
         from torch.distributed.fsdp import fully_shard
 
         super().__init__(model, processes)
+        device_type = next(model.parameters()).device.type
+        if device_type == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):  # as in 2.6
+            raise ConfigError(
+                f"training.parallel: fsdp does not work on CPUs with PyTorch {torch.__version__}; "
+                "install a newer one, or use training.parallel: ddp"
+            )
         self.copy = copy.deepcopy(model) if processes.rank == 0 else None
         # Said of every projection, and of no consequence: nothing is changed in place.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
-        self.mesh = init_device_mesh(next(model.parameters()).device.type, (processes.count,))
+        self.mesh = init_device_mesh(device_type, (processes.count,))
         for block in [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]:
             if isinstance(block, DecoderLayer):  # Keys and values of the source are made before the block is called.
                 attention = block.cross_attention
