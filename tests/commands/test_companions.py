@@ -29,6 +29,8 @@ from translate.errors import TrainingError
         (2, False, ["threads=2"], 1),
         (4, False, ["threads=2"], 2),
         (2, False, ["threads=8"], 1),
+        (2, False, ["model.d_model=512"], 1),
+        (2, False, ["model.d_model=512", "processes=2"], 2),
     ],
 )
 def test_how_many(

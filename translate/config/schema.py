@@ -520,8 +520,8 @@ class Config(Section):
     )
     processes: PositiveInt | None = Field(
         None,
-        description="Processes that train together, where torchrun does not start them. Default: two on a CPU with two "
-        "cores or more, which are quicker than one with as many threads; else one.",
+        description="Processes that train together, where torchrun does not start them. Default: two for models up to "
+        "256 wide on a CPU with two cores or more, where they are quicker than one with two threads; else one.",
     )
     threads: PositiveInt | None = Field(
         None, description="CPU threads of each process. Default: what PyTorch chooses, shared out between them."
