@@ -89,7 +89,8 @@ def test_more_processes_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError) as caught:
         group_of(3, 4).own_device(torch.device("cuda"))
     assert str(caught.value) == (
-        "more processes than CUDA devices, of which this machine has 3; lower --nproc-per-node, or use device=cpu"
+        "more processes than CUDA devices, of which this machine has 3; "
+        "lower processes, or --nproc-per-node of torchrun, or use device=cpu"
     )
 
 

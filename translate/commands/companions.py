@@ -1,7 +1,8 @@
 """The other processes of a training, started by the first one where torchrun has started none.
 
 The first stays what a training by itself is: it is told of signals, it speaks, and its exit code counts. The others end
-when it does, whatever becomes of it.
+when it does, whatever becomes of it. torchrun's launcher would stand above all of them instead, with an exit code and a
+report of its own, and what it has started goes on without it where it is killed.
 """
 
 import json

@@ -190,7 +190,7 @@ class Group(Processes):
         if number >= devices:
             raise ConfigError(
                 f"more processes than CUDA devices, of which this machine has {devices}; "
-                "lower --nproc-per-node, or use device=cpu"
+                "lower processes, or --nproc-per-node of torchrun, or use device=cpu"
             )
         torch.cuda.set_device(number)
         return torch.device("cuda", number)
