@@ -261,7 +261,7 @@ def started(tiny: TinyProject, *overrides: str) -> Iterator["subprocess.Popen[st
 
 
 def companions_of(process: "subprocess.Popen[str]") -> list[int]:
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, check=True)
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True)
     return [int(number) for number in found.stdout.split()]
 
 
@@ -304,6 +304,14 @@ def test_companions_do_not_outlive_the_first(tiny: TinyProject) -> None:
         process.kill()
         _, said = process.communicate(timeout=60)  # until all that hold its streams have ended
     assert said.count("error: another process of this run has ended, ") == 1
+
+
+def test_nor_do_those_that_have_not_met_it(tiny: TinyProject) -> None:
+    with started(tiny, "processes=2", *ENDLESS) as process:
+        while not companions_of(process):
+            time.sleep(0.01)
+        process.kill()
+        process.communicate(timeout=40)
 
 
 def test_what_the_first_refuses_is_said_once(tiny: TinyProject) -> None:

@@ -24,9 +24,16 @@ from translate.training.distributed import FAREWELL, Group, MeetingPlace
 # take twice the memory. More than two were not measured.
 USUAL, WIDEST = 2, 256
 
-START = """\
-import json, signal, sys
+START = f"""\
+import json, os, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one tells the others.
+
+def end_with_the_first():
+    os.read(0, 1)  # It never writes: this ends when it does. A process that is still looking for it would not notice.
+    time.sleep({FAREWELL.total_seconds()})
+    os._exit(1)
+
+threading.Thread(target=end_with_the_first, daemon=True).start()
 sys.path[:] = json.loads(sys.argv.pop(1))
 from translate.commands.train import main
 sys.exit(main())
@@ -61,7 +68,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
     try:
         for rank in range(1, count):
             environment = {**os.environ, **place.directions(rank), "OMP_NUM_THREADS": str(torch.get_num_threads())}
-            others.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment))
+            others.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment))
         _wait_for(others, place)
         group = place.group()
         yield group
@@ -72,7 +79,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
     finally:
         for other in others:
             other.kill()
-            other.wait()
+            other.communicate()
         if group is not None:
             group.dissolve()
 
