@@ -47,6 +47,9 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
     # default, are never used again, and hold 200 MiB after 100 updates in bfloat16.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     os.environ.setdefault("LRU_CACHE_CAPACITY", "64")
+    # For each new shape cuDNN's attention takes an eighth of a second to get ready, and batches have ever new shapes;
+    # PyTorch's own kernels do not.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 

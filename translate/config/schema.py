@@ -451,10 +451,11 @@ class TrainingConfig(Section):
         description="Keep only what goes into each block, and compute the rest a second time for the gradient (Chen et "
         "al., 2016): far less memory, the same weights, and updates that take up to a third longer.",
     )
-    plain: list[Literal["attention", "dropout", "loss", "memory"]] = Field(
+    plain: list[Literal["attention", "dropout", "loss", "memory", "graphs"]] = Field(
         [],
-        description="Fast paths to do without, where one is suspected: attention written out, dropout of 16 random "
-        "bits, loss with its gradient in one pass, memory kept from update to update. They are for CPUs.",
+        description="Fast paths to do without, where one is suspected. Those for CPUs: attention written out, dropout "
+        "of 16 random bits, loss with its gradient in one pass, memory kept from update to update. That for a GPU by "
+        "itself: updates recorded and replayed, as CUDA graphs.",
     )
     validate_every: PositiveInt | None = Field(None, description="Updates between validations. Default: once an epoch.")
     checkpoint_every: PositiveInt | None = Field(

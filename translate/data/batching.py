@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from translate.config.schema import BatchConfig
 from translate.text.vocabulary import BOS, EOS, PAD, SPECIALS
@@ -18,6 +19,8 @@ from translate.text.vocabulary import BOS, EOS, PAD, SPECIALS
 Indices = NDArray[np.int64]
 Places = NDArray[np.int32]  # half the memory
 Lengths = NDArray[np.integer]
+
+IGNORED = -100  # the label where nothing is to be answered, as PyTorch's losses have it
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,33 @@ class Batch:
     target_mask_BT: Tensor
     labels_N: Tensor
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, and source and target positions."""
+        return *self.source_BS.shape, self.target_BT.shape[1]
+
+    def padded(self, rows: int, source: int, target: int) -> "Batch":
+        """The same pairs in a batch of this shape, which is to be answered everywhere.
+
+        The label is `IGNORED` where there is nothing to answer: at padding, and in further rows, which have a source of
+        one token so that attention has something to look at.
+        """
+        further = rows - len(self.source_BS)
+
+        def widened(values: Tensor, width: int, value: int) -> Tensor:
+            return F.pad(values, (0, width - values.shape[1], 0, further), value=value)
+
+        labels_BT = torch.full(self.target_BT.shape, IGNORED).masked_scatter_(self.target_mask_BT, self.labels_N)
+        source_mask_BS = widened(self.source_mask_BS, source, False)
+        source_mask_BS[rows - further :, 0] = True
+        return Batch(
+            widened(self.source_BS, source, PAD),
+            source_mask_BS,
+            widened(self.target_BT, target, PAD),
+            torch.ones(rows, target, dtype=torch.bool),
+            widened(labels_BT, target, IGNORED).flatten(),
+        )
+
     def twice(self) -> "Batch":
         """Every pair two times: all of them, and then all of them again."""
         return Batch(**{name: torch.cat([tensor, tensor]) for name, tensor in vars(self).items()})
@@ -46,7 +76,9 @@ class Batch:
 class Lines(Protocol):
     """The ids of each line of one side, without BOS and EOS."""
 
-    def __getitem__(self, line: int, /) -> NDArray[Any]: ...
+    def gather(self, lines: Indices) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids of these lines, one line behind the other, and how many each of them has."""
+        ...
 
 
 class Pairs(Protocol):
@@ -64,22 +96,39 @@ class Pairs(Protocol):
 
 def make_batch(dataset: Pairs, indices: Sequence[int] | Indices) -> Batch:
     """The pairs of `dataset` at `indices`, padded to the longest of each side."""
-    source_BS, source_mask_BS = pad_rows([np.append(dataset.source[i], EOS) for i in indices])
-    end = np.array([] if dataset.labelled else [EOS], dtype=np.int64)
-    framed_BT, real_BT = pad_rows([np.concatenate(([BOS], dataset.target[i], end)) for i in indices])
-    target_mask_BT = real_BT[:, 1:]
-    labels_N = framed_BT[:, 1:][target_mask_BT]
+    pairs = np.asarray(indices, dtype=np.int64)
+    source_ids, lengths = dataset.source.gather(pairs)
+    places_B = np.arange(len(pairs))
+    source_BS, source_mask_BS = _padded(source_ids, lengths, 1)
+    source_BS[places_B, lengths] = EOS
+    source_mask_BS[places_B, lengths] = True
+
+    target_ids, lengths = dataset.target.gather(pairs)
+    end = 0 if dataset.labelled else 1
+    labels_BT, target_mask_BT = _padded(target_ids, lengths, end)
+    target_BT = np.full_like(labels_BT, PAD)
+    target_BT[:, 1:] = labels_BT[:, :-1]
+    target_BT[:, 0] = BOS
     if dataset.labelled:
-        labels_N -= len(SPECIALS)
-    return Batch(source_BS, source_mask_BS, framed_BT[:, :-1], target_mask_BT, labels_N)
+        labels_BT -= len(SPECIALS)
+    else:
+        labels_BT[places_B, lengths] = EOS
+        target_mask_BT[places_B, lengths] = True
+    tensors = source_BS, source_mask_BS, target_BT, target_mask_BT, labels_BT[target_mask_BT]
+    return Batch(*map(torch.from_numpy, tensors))
+
+
+def _padded(flat: NDArray[np.integer], lengths: Lengths, more: int) -> tuple[Indices, NDArray[np.bool_]]:
+    """Rows of these lengths, which stand one behind the other in `flat`, with padding up to the longest and `more`."""
+    mask = np.arange(lengths.max() + more) < lengths[:, None]
+    ids = np.full(mask.shape, PAD, dtype=np.int64)
+    ids[mask] = flat
+    return ids, mask
 
 
 def pad_rows(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
     """Ids (int64) with padding behind the shorter rows, and the mask of the real ones."""
-    lengths = np.array([len(row) for row in rows])
-    mask = np.arange(lengths.max())[None, :] < lengths[:, None]
-    ids = np.full(mask.shape, PAD, dtype=np.int64)
-    ids[mask] = np.concatenate(rows)
+    ids, mask = _padded(np.concatenate(rows), np.array([len(row) for row in rows]), 0)
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 

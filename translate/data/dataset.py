@@ -53,6 +53,12 @@ class EncodedText:
     ids: NDArray[Any]
     offsets: NDArray[np.int64]
 
+    @classmethod
+    def of(cls, lines: Sequence[Sequence[int] | NDArray[np.integer]]) -> "EncodedText":
+        """The ids of these lines."""
+        offsets = np.cumsum([0, *map(len, lines)])
+        return cls(np.fromiter((token for line in lines for token in line), np.int64, offsets[-1]), offsets)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -63,6 +69,13 @@ class EncodedText:
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return (self[line] for line in range(len(self)))
+
+    def gather(self, lines: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids of these lines, one line behind the other, and how many each of them has."""
+        starts, lengths = self.offsets[lines], self.offsets[lines + 1] - self.offsets[lines]
+        ends = np.cumsum(lengths)
+        within = np.arange(lengths.sum()) - np.repeat(ends - lengths, lengths)
+        return self.ids[np.repeat(starts, lengths) + within], lengths
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:

@@ -29,6 +29,11 @@ class ResegmentedText:
         ids = self.dropout.encode(self.lines[line], Random(f"{self.key} {line}"))
         return np.array(ids, dtype=np.int64) if len(ids) <= self.longest else self.encoded[line]
 
+    def gather(self, lines: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids of these lines, one line behind the other, and how many each of them has."""
+        rows = [self[line] for line in lines.tolist()]
+        return np.concatenate(rows), np.array([len(row) for row in rows])
+
 
 @dataclass(frozen=True, eq=False)
 class ResegmentedPairs:

@@ -4,13 +4,14 @@ Dimension letters in names: N real target positions of a batch, V target vocabul
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from translate.data.batching import cut, make_batch
+from translate.data.dataset import EncodedText
 from translate.decoding.ensemble import Ensemble
 from translate.model.build import Model
 
@@ -18,8 +19,8 @@ Ids = NDArray[np.integer] | Sequence[int]
 
 
 class _Pairs(NamedTuple):
-    source: list[NDArray[Any]]
-    target: list[NDArray[Any]]
+    source: EncodedText
+    target: EncodedText
     labelled: bool = False
 
 
@@ -35,10 +36,8 @@ def log_probabilities(
     """
     device = next(model.parameters()).device
     longest = np.iinfo(np.int64).max if model.longest is None else model.longest
-    pairs = _Pairs(
-        [np.asarray(s, np.int64)[: longest - 1] for s in sources], [np.asarray(t, np.int64) for t in targets]
-    )
-    lengths = 1 + np.array([(len(s), len(t)) for s, t in zip(*pairs[:2], strict=True)], dtype=np.int64).reshape(-1, 2)
+    pairs = _Pairs(EncodedText.of([source[: longest - 1] for source in sources]), EncodedText.of(targets))
+    lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
     possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= longest))
     order = possible[np.lexsort(lengths[possible].T)]

@@ -61,7 +61,9 @@ class Classifier(nn.Module):
         """Most tokens of a source, eos counted; None where there is no limit."""
         return self.source_embedding.positions.longest
 
-    def forward(self, source_BS: Tensor, source_mask_BS: Tensor, target_BT: Tensor, target_mask_BT: Tensor) -> Tensor:
+    def forward(
+        self, source_BS: Tensor, source_mask_BS: Tensor, target_BT: Tensor, target_mask_BT: Tensor | None
+    ) -> Tensor:
         """Scores (logits) of the labels of each text, (B, L). The target is not looked at: it is the label itself."""
         return self._logits(source_BS, source_mask_BS)
 

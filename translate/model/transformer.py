@@ -105,17 +105,21 @@ class Transformer(nn.Module):
         """Most tokens of a source or a target, bos or eos counted; None where there is no limit."""
         return self.source_embedding.positions.longest
 
-    def forward(self, source_BS: Tensor, source_mask_BS: Tensor, target_BT: Tensor, target_mask_BT: Tensor) -> Tensor:
+    def forward(
+        self, source_BS: Tensor, source_mask_BS: Tensor, target_BT: Tensor, target_mask_BT: Tensor | None
+    ) -> Tensor:
         """Teacher forcing: scores (logits) of the token after each real target position, (N, V), row by row.
 
-        Target padding stands behind the real tokens, where no real position can see it.
+        Target padding stands behind the real tokens, where no real position can see it. Without a target mask there are
+        scores after padding, too.
         """
         source_mask_B11S = source_mask_BS[:, None, None, :]
         memory_BSD = self.encode(source_BS, source_mask_B11S)
         x_BTD = self.target_embedding(target_BT)
         for layer in self._decoder_layers:
             x_BTD, _ = layer(x_BTD, None, layer.cross_attention.keys_values(memory_BSD), source_mask_B11S)
-        return self.projection(self.decoder_norm(x_BTD[target_mask_BT]))
+        x_ND = x_BTD.flatten(0, 1) if target_mask_BT is None else x_BTD[target_mask_BT]
+        return self.projection(self.decoder_norm(x_ND))
 
     def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:
         """The encoder's output for every source position: (B, S, D)."""

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div
 
+from translate.data.batching import IGNORED
+
 ELEMENTS_AT_ONCE = 2**19  # of the logits: two megabytes in float32, which caches hold, and few calls
 
 
@@ -121,19 +123,19 @@ class _RDropLoss(torch.autograd.Function):
 
 
 def plain_smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The same as `smoothed_loss`, by PyTorch's own cross-entropy."""
+    """The same as `smoothed_loss`, by PyTorch's own cross-entropy. Rows with the label `IGNORED` count for nothing."""
     scores_NV = logits_NV.float()
-    loss = cross_entropy(scores_NV, labels_N, reduction="sum", label_smoothing=smoothing)
-    return loss, cross_entropy(scores_NV.detach(), labels_N, reduction="sum")
+    loss = cross_entropy(scores_NV, labels_N, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORED)
+    return loss, cross_entropy(scores_NV.detach(), labels_N, reduction="sum", ignore_index=IGNORED)
 
 
 def plain_r_drop_loss(twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
-    """The same as `r_drop_loss`, by PyTorch's own cross-entropy and divergence."""
+    """The same as `r_drop_loss`, by PyTorch's own cross-entropy and divergence; `IGNORED` as in the other."""
     losses = [plain_smoothed_loss(scores_NV, labels_N, smoothing) for scores_NV in twice_NV.chunk(2)]
     loss, nll = (torch.stack(sums).mean() for sums in zip(*losses, strict=True))
     logs = [scores_NV.float().log_softmax(1) for scores_NV in twice_NV.chunk(2)]
-    divergences = [kl_div(q, p, reduction="sum", log_target=True) for p, q in (logs, reversed(logs))]
-    return loss + weight * torch.stack(divergences).sum() / 4, nll
+    divergences = [kl_div(q, p, reduction="none", log_target=True).sum(1) for p, q in (logs, reversed(logs))]
+    return loss + weight * (torch.stack(divergences) * (labels_N != IGNORED)).sum() / 4, nll
 
 
 def _normalizer(scores_RV: Tensor, probability_RV: Tensor) -> Tensor:

@@ -18,7 +18,8 @@ class Muon(optim.Optimizer):
 
     Args:
         parameters: matrices.
-        lr: AdamW's learning rate; updates are scaled to the size of AdamW's (Liu et al., 2025).
+        lr: AdamW's learning rate; updates are scaled to the size of AdamW's (Liu et al., 2025). As a tensor, it can
+            change in an update that a CUDA graph repeats.
         momentum: decay of the running mean of gradients, with which Nesterov's look ahead is taken.
         weight_decay: decoupled weight decay.
         dtype: the arithmetic in which singular values are evened out. Bfloat16, as PyTorch's takes, is exact enough,
@@ -26,7 +27,13 @@ class Muon(optim.Optimizer):
     """
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], *, lr: float, momentum: float, weight_decay: float, dtype: torch.dtype
+        self,
+        parameters: Iterable[nn.Parameter],
+        *,
+        lr: float | Tensor,
+        momentum: float,
+        weight_decay: float,
+        dtype: torch.dtype,
     ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
         self.dtype = dtype
@@ -40,7 +47,9 @@ class Muon(optim.Optimizer):
             for shape, alike in groupby(matrices, _shape):
                 self._step(list(alike), max(shape) ** 0.5, **{k: v for k, v in group.items() if k != "params"})
 
-    def _step(self, matrices: list[Tensor], scale: float, *, lr: float, momentum: float, weight_decay: float) -> None:
+    def _step(
+        self, matrices: list[Tensor], scale: float, *, lr: float | Tensor, momentum: float, weight_decay: float
+    ) -> None:
         gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
         for matrix, gradient in zip(matrices, gradients, strict=True):
             if not self.state[matrix]:
@@ -49,7 +58,7 @@ class Muon(optim.Optimizer):
         torch._foreach_lerp_(means, gradients, 1 - momentum)
         ahead = torch.stack(torch._foreach_lerp(gradients, means, momentum))
         torch._foreach_mul_(matrices, 1 - lr * weight_decay)
-        torch._foreach_add_(matrices, list(even_out(ahead, self.dtype).to(ahead.dtype)), alpha=-0.2 * scale * lr)
+        torch._foreach_sub_(matrices, list(0.2 * scale * lr * even_out(ahead, self.dtype).to(ahead.dtype)))
 
 
 def even_out(matrices_NRC: Tensor, dtype: torch.dtype) -> Tensor:

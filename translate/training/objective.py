@@ -42,9 +42,9 @@ class RDrop:
         return self.loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight)
 
 
-def build_objective(config: TrainingConfig) -> Objective:
-    """The objective that the settings ask for."""
-    plain = "loss" in config.plain
+def build_objective(config: TrainingConfig, *, plain: bool = False) -> Objective:
+    """The objective that the settings ask for. By PyTorch's own losses if it is to be `plain`, or they ask for that."""
+    plain = plain or "loss" in config.plain
     if config.r_drop > 0:
         loss = plain_r_drop_loss if plain else r_drop_loss
         return RDrop(config.label_smoothing, config.r_drop, loss)

@@ -1,7 +1,10 @@
 """The optimizers that turn gradients into updates, built from their settings."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
-from torch import nn, optim
+from torch import Tensor, nn, optim
 
 from translate.config.schema import AdamConfig, AdamWConfig, MuonConfig
 from translate.model.positions import LearnedPositions
@@ -11,27 +14,38 @@ OptimizerConfig = AdamConfig | AdamWConfig | MuonConfig
 
 
 def build_optimizers(
-    config: OptimizerConfig, model: nn.Module, dtype: torch.dtype = torch.float32
+    config: OptimizerConfig, model: nn.Module, dtype: torch.dtype = torch.float32, *, recorded: bool = False
 ) -> list[optim.Optimizer]:
-    """Optimizers that together update each parameter of the model once. The schedule sets the rate at each update.
+    """Optimizers that together update each parameter of the model once. `set_rate` is called before each update.
 
-    `dtype` is the arithmetic of Muon's matrix products; all else is done in that of the parameters.
+    Args:
+        dtype: the arithmetic of Muon's matrix products; all else is done in that of the parameters.
+        recorded: whether a CUDA graph is to repeat an update, with other rates.
     """
     matrices, others = split_parameters(model)
+    rate: Any = torch.tensor(config.lr, device=next(model.parameters()).device) if recorded else config.lr
+    settings = {"lr": rate, "betas": config.betas, "eps": config.eps, "fused": True, "capturable": recorded}
     match config:
         case AdamConfig():
-            return [optim.Adam(model.parameters(), lr=config.lr, betas=config.betas, eps=config.eps, fused=True)]
+            return [optim.Adam(model.parameters(), **settings)]
         case AdamWConfig():
             groups = [
                 {"params": matrices, "weight_decay": config.weight_decay},
                 {"params": others, "weight_decay": 0.0},
             ]
-            return [optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)]
+            return [optim.AdamW(groups, **settings)]
         case MuonConfig():
-            settings = {"lr": config.lr, "momentum": config.momentum, "weight_decay": config.weight_decay}
-            muon = Muon(matrices, **settings, dtype=dtype)
-            adamw = optim.AdamW(others, lr=config.lr, betas=config.betas, eps=config.eps, weight_decay=0.0, fused=True)
-            return [muon, adamw]
+            muon = Muon(matrices, lr=rate, momentum=config.momentum, weight_decay=config.weight_decay, dtype=dtype)
+            return [muon, optim.AdamW(others, **settings, weight_decay=0.0)]
+
+
+def set_rate(optimizers: Iterable[optim.Optimizer], rate: float) -> None:
+    """Let the next update have this learning rate."""
+    for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

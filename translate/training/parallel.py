@@ -27,7 +27,7 @@ class Single:
         self.model = model
         self.forward: nn.Module = model
 
-    def __call__(self, *inputs: Tensor) -> Tensor:
+    def __call__(self, *inputs: Tensor | None) -> Tensor:
         return self.forward(*inputs)
 
     def backward_pass(self, *, last: bool) -> AbstractContextManager[None]:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from translate.config.schema import TrainingConfig
-from translate.data.batching import Batch, BatchPlan, Indices, Pairs, make_batch
-from translate.device import arithmetic, release_memory
+from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
+from translate.device import release_memory
 from translate.errors import TrainingError
 from translate.model.build import Model
 from translate.training.checkpoint import StateStore, pack, unpack
@@ -21,15 +21,15 @@ from translate.training.distributed import ALONE, Processes
 from translate.training.interrupt import Interrupted, InterruptGuard
 from translate.training.loss import Sums
 from translate.training.memory import is_out_of_memory, remedies
-from translate.training.objective import build_objective
-from translate.training.optimizer import build_optimizers
 from translate.training.parallel import build_parallel
 from translate.training.progress import Progress, Validation, describe, perplexity
 from translate.training.recompute import recompute_blocks
+from translate.training.recorded import RecordedUpdate
 from translate.training.rehearsal import largest_batch, rehearsal
 from translate.training.schedule import build_schedule
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog
+from translate.training.update import Update
 
 NON_FINITE_UPDATES = 10  # in a row, after which training stops
 
@@ -86,7 +86,6 @@ class Trainer:
         self.plan = plan
         self.config = config
         self.device = device
-        self.dtype = dtype
         self.validate_model = validate
         self.save_best = save_best
         self.states = states
@@ -101,15 +100,16 @@ class Trainer:
         epochs = math.inf if config.max_epochs is None else config.max_epochs
         steps = math.inf if config.max_steps is None else config.max_steps
         self.total_steps = int(min(steps, self.updates_per_epoch * epochs))
-        self.optimizers = build_optimizers(config.optimizer, model, dtype)
-        self.objective = build_objective(config)
+        replays = device.type == "cuda" and processes.count == 1 and not config.activation_checkpointing
+        kind = RecordedUpdate if replays and "graphs" not in config.plain else Update
+        self.update = kind(self.parallel, config, device, dtype)
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
     def resume(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Go back to a training state, as `StateStore.load_newest` reads it."""
         self.progress = Progress.from_dict(values["progress"])
         seed = (self.plan.seed, self.progress.step)
-        unpack(tensors, self.parallel, self.optimizers, self.processes, seed)
+        unpack(tensors, self.parallel, self.update.optimizers, self.processes, seed)
 
     def train(self, metrics: MetricsLog, guard: InterruptGuard) -> Progress:
         """Train to the end of the run.
@@ -167,7 +167,7 @@ class Trainer:
         with rehearsal(
             batch,
             model=self.model,
-            optimizers=self.optimizers,
+            optimizers=self.update.optimizers,
             config=self.config,
             device=self.device,
             processes=self.processes.neighbours,
@@ -193,21 +193,15 @@ class Trainer:
         started = time.perf_counter()
         progress = self.progress
         rate = self.config.optimizer.lr * self.schedule(progress.step + 1)
+        self.update.begin()
         sums = self._of_all_processes(self._gradients(batches))
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-        norm = self.parallel.whole(
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
-        ).item()
+        norm = self.update.clip()
         if math.isfinite(norm):
-            for optimizer in self.optimizers:
-                optimizer.step()
+            self.update.step(rate)
             progress.non_finite = 0
             progress.recent.add(sums.loss, sums.nll, sums.tokens)
         else:
             self._skip_update(norm)
-        self.model.zero_grad()
 
         progress.step += 1
         progress.position += 1
@@ -225,18 +219,16 @@ class Trainer:
         self.model.train()
         pairs = self.dataset.epoch(self.progress.epoch)
         parts = self.processes.parts(indices)
-        batches = [make_batch(pairs, part.pairs).to(self.device) for part in parts]
+        batches = [make_batch(pairs, part.pairs) for part in parts]
         counts = [part.weight * len(batch.labels_N) for part, batch in zip(parts, batches, strict=True)]
         # The mean over processes, because such is also the mean that is taken of their gradients.
         tokens = float(self.processes.gather(sum(counts)).mean())
-        sums = Sums()
-        for number, (batch, part, count) in enumerate(zip(batches, parts, counts, strict=True), 1):
-            with self.parallel.backward_pass(last=number == len(batches)):
-                loss, nll = self.objective(self._logits, batch)
-                loss, nll = part.weight * loss, part.weight * nll
-                (loss / tokens).backward()
-            sums.add(loss.item(), nll.item(), count)
-        return sums
+        found = [
+            part.weight * self.update.add(batch, part.weight / tokens, last=number == len(batches))
+            for number, (batch, part) in enumerate(zip(batches, parts, strict=True), 1)
+        ]
+        loss, nll = torch.stack(found).sum(0).tolist()
+        return Sums(loss, nll, sum(counts))
 
     def _of_all_processes(self, own: Sums) -> Sums:
         """The sums over all processes; on the same way they learn of each other's signals."""
@@ -244,10 +236,6 @@ class Trainer:
         loss, nll, tokens = gathered[:, :3].sum(0).tolist()
         self.signal = int(gathered[:, 3].max())
         return Sums(loss, nll, int(tokens))
-
-    def _logits(self, batch: Batch) -> Tensor:
-        with arithmetic(self.dtype, self.device):
-            return self.parallel(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
 
     def _skip_update(self, norm: float) -> None:
         progress = self.progress
@@ -328,13 +316,13 @@ class Trainer:
         self.recent_seconds = 0.0
 
     def _reserve(self) -> None:
-        tensors = pack(self.parallel, self.optimizers, self.processes)
+        tensors = pack(self.parallel, self.update.optimizers, self.processes)
         self.processes.first(lambda: self.states.reserve(tensors))
 
     def _save(self) -> None:
         self.progress.log_bytes = self.metrics.size
         values = {"progress": self.progress.to_dict(), "identity": self.identity}
-        tensors = pack(self.parallel, self.optimizers, self.processes)
+        tensors = pack(self.parallel, self.update.optimizers, self.processes)
         self.processes.first(lambda: self.states.save(self.progress.step, tensors, values))
 
     def _validation_is_due(self) -> bool:

@@ -1,0 +1,127 @@
+"""Updates that are replayed do what updates operation by operation do.
+
+What is recorded runs here as it is, on a CPU; tests/integration/test_gpu.py replays it on a GPU, where there is one.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from translate.config.schema import ClassifierConfig, Config, ModelConfig
+from translate.data.batching import IGNORED, Batch
+from translate.model.build import build_model
+from translate.text.vocabulary import EOS, PAD
+from translate.training.distributed import ALONE
+from translate.training.parallel import build_parallel
+from translate.training.recorded import RecordedUpdate, Work, roomy
+from translate.training.update import Update
+
+CPU, SIZE = torch.device("cpu"), 30
+# Without biases of keys, whose gradients are rounding alone.
+SMALL: dict[str, Any] = {"d_model": 16, "ffn": 24, "heads": 2, "encoder_layers": 1, "dropout": 0.0, "qkv_bias": False}
+
+
+def batch(*lengths: tuple[int, int], seed: int) -> Batch:
+    """Of random tokens; one row for each pair of lengths."""
+    generator = torch.Generator().manual_seed(seed)
+    source_B, target_B = torch.tensor(lengths).T
+    masks = [torch.arange(int(side.max())) < side[:, None] for side in (source_B, target_B)]
+    source_BS, target_BT = (torch.randint(4, SIZE, mask.shape, generator=generator) * mask for mask in masks)
+    source_BS[~masks[0]], target_BT[~masks[1]] = PAD, PAD
+    labels_BT = torch.randint(4, SIZE, target_BT.shape, generator=generator)
+    return Batch(source_BS, masks[0], target_BT, masks[1], labels_BT[masks[1]])
+
+
+def labelled(*lengths: int, seed: int) -> Batch:
+    made = batch(*((length, 1) for length in lengths), seed=seed)
+    return Batch(**(vars(made) | {"labels_N": made.labels_N - 4}))
+
+
+UPDATES = [
+    [batch((5, 3), (2, 9), (4, 4), seed=1), batch((11, 8), (1, 1), seed=2)],
+    [batch((5, 3), (3, 8), (4, 4), seed=3), batch((5, 9), (2, 3), (2, 2), seed=4)],
+    [batch((9, 7), (10, 8), seed=5)],
+    [batch((5, 3), (2, 9), (1, 4), seed=6), batch((9, 7), (1, 2), seed=7)],
+]
+LABELLED = [[labelled(5, 2, 3, seed=1)], [labelled(7, 1, 2, seed=2), labelled(8, seed=3)], [labelled(3, 3, 5, seed=4)]]
+
+
+def trained(kind: type[Update], training: dict[str, Any], labels: bool = False, **keywords: Any) -> Any:
+    """What updates report, and the weights after them."""
+    torch.manual_seed(1)
+    config = Config.model_validate({"training": {"clip_norm": 0.5, **training}}).training
+    small = ClassifierConfig(**SMALL) if labels else ModelConfig(**SMALL, decoder_layers=1, positions="rotary")
+    model = build_model(small, source_size=SIZE, target_size=SIZE, pad=PAD, eos=EOS, specials=4)
+    update = kind(build_parallel("ddp", model.train(), ALONE), config, CPU, torch.float32, **keywords)
+    reports = []
+    for number, batches in enumerate(LABELLED if labels else UPDATES, 1):
+        update.begin()
+        tokens = sum(len(made.labels_N) for made in batches)
+        sums = [update.add(made, 1 / tokens, last=made is batches[-1]).tolist() for made in batches]
+        reports.append((sums, update.clip()))
+        update.step(0.01 / number)
+    return reports, {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("labels", [False, True], ids=["translation", "labels"])
+@pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_replayed_updates_do_the_same(kind: str, r_drop: float, labels: bool) -> None:
+    recorded: list[Work] = []
+
+    def record(work: Work) -> Work:
+        recorded.append(work)
+        return work
+
+    training = {"optimizer": {"kind": kind}, "r_drop": r_drop}
+    reports, weights = trained(Update, training, labels)
+    found_reports, found = trained(RecordedUpdate, training, labels, record=record)
+    torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found, weights, rtol=1e-3, atol=1e-5)
+    # Clipping, the step, and the shapes of all batches but those of the first update: (3, 5, 10) is there twice.
+    assert len(recorded) == 2 + (3 if labels else 4)
+
+
+def test_no_more_shapes_are_recorded_than_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translate.training.recorded.MOST_SHAPES", 1)
+    recorded: list[Work] = []
+    found_reports, _ = trained(RecordedUpdate, {}, record=lambda work: recorded.append(work) or work)
+    reports, _ = trained(Update, {})
+    torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
+    assert len(recorded) == 2 + 1
+
+
+def test_a_padded_batch_by_hand() -> None:
+    yes, no = True, False
+    small = Batch(
+        torch.tensor([[7, EOS], [EOS, PAD]]),
+        torch.tensor([[yes, yes], [yes, no]]),
+        torch.tensor([[3, 8], [3, PAD]]),
+        torch.tensor([[yes, yes], [yes, no]]),
+        torch.tensor([8, EOS, 9]),
+    )
+    large = small.padded(3, 4, 3)
+    assert large.shape == (3, 4, 3)
+    assert large.source_BS.tolist() == [[7, EOS, PAD, PAD], [EOS, PAD, PAD, PAD], [PAD] * 4]
+    assert large.source_mask_BS.tolist() == [[yes, yes, no, no], [yes, no, no, no], [yes, no, no, no]]
+    assert large.target_BT.tolist() == [[3, 8, PAD], [3, PAD, PAD], [PAD] * 3]
+    assert large.labels_N.tolist() == [8, EOS, IGNORED, 9, IGNORED, IGNORED, *[IGNORED] * 3]
+    assert large.target_mask_BT.all()
+
+
+def test_padding_to_its_own_shape_leaves_the_masks() -> None:
+    same = UPDATES[0][0].padded(*UPDATES[0][0].shape)
+    assert torch.equal(same.source_mask_BS, UPDATES[0][0].source_mask_BS)
+    labels: Tensor = same.labels_N[same.labels_N != IGNORED]
+    assert torch.equal(labels, UPDATES[0][0].labels_N)
+
+
+@given(st.integers(1, 10**6))
+def test_roomy_sizes_are_few_and_little_larger(size: int) -> None:
+    assert size <= roomy(size) <= 1.25 * size
+    assert roomy(roomy(size)) == roomy(size)
+    assert len({roomy(other) for other in range(64, 128)}) == 5

@@ -1,0 +1,117 @@
+"""An update on a GPU, recorded once and replayed, without the time that Python takes to launch its operations."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translate.config.schema import TrainingConfig
+from translate.data.batching import Batch
+from translate.device import arithmetic
+from translate.training.parallel import Single
+from translate.training.update import Update
+
+MOST_SHAPES = 500  # of batches, that are recorded
+
+Work = Callable[[], Any]
+
+
+class RecordedUpdate(Update):
+    """The passes over batches, clipping, and the step of the optimizers, as CUDA graphs.
+
+    A pass has a thousand operations, and those of a small model take a GPU less time than it takes to launch them. A
+    graph is for one shape, so batches are padded to a few shapes (`roomy`).
+
+    Args:
+        record: takes down what a function does on the GPU, and returns what does it again.
+    """
+
+    def __init__(
+        self,
+        parallel: Single,
+        config: TrainingConfig,
+        device: torch.device,
+        dtype: torch.dtype,
+        *,
+        record: Callable[[Work], Work] | None = None,
+    ) -> None:
+        super().__init__(parallel, config, device, dtype, recorded=True)
+        self._record = record or CudaGraphs()
+        self._recording = False
+        self._passes: dict[tuple[int, ...], _RecordedPass] = {}
+        self._replay_clip: Work | None = None
+        self._replay_step: Work | None = None
+
+    def begin(self) -> None:
+        # The first update of a run is not recorded: optimizers make their state in it, and libraries get ready.
+        self._recording = all(optimizer.state for optimizer in self.optimizers)
+        parameters = list(self.parallel.model.parameters())
+        for parameter in parameters:
+            if parameter.grad is None:  # Recordings add to these very tensors.
+                parameter.grad = torch.empty_like(parameter)
+        torch._foreach_zero_([parameter.grad for parameter in parameters if parameter.grad is not None])
+
+    def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
+        shape = tuple(map(roomy, batch.shape))
+        batch = batch.padded(*shape)
+        if not self._recording or (shape not in self._passes and len(self._passes) == MOST_SHAPES):
+            return super().add(batch, share, last=last)
+        if shape not in self._passes:
+            self._passes[shape] = _RecordedPass(batch.to(self.device), self._pass, self._record)
+        return self._passes[shape](batch, share)
+
+    def clip(self) -> float:
+        if self._recording and self._replay_clip is None:
+            self._replay_clip = self._record(self._clip)
+        return float((self._replay_clip or self._clip)())
+
+    def _step(self) -> None:
+        if self._recording and self._replay_step is None:
+            self._replay_step = self._record(super()._step)
+        (self._replay_step or super()._step)()
+
+    def _logits(self, batch: Batch) -> Tensor:
+        with arithmetic(self.dtype, self.device):
+            return self.parallel(batch.source_BS, batch.source_mask_BS, batch.target_BT, None)
+
+
+class _RecordedPass:
+    """The pass over a batch of one shape, with the tensors from which it reads batch and share."""
+
+    def __init__(self, batch: Batch, work: Callable[[Batch, Tensor], Tensor], record: Callable[[Work], Work]) -> None:
+        self.batch = batch
+        self.share = batch.source_BS.new_zeros((), dtype=torch.float32)
+        self._replay = record(lambda: work(self.batch, self.share))
+
+    def __call__(self, batch: Batch, share: float) -> Tensor:
+        for own, new in zip(vars(self.batch).values(), vars(batch).values(), strict=True):
+            own.copy_(new, non_blocking=True)
+        self.share.fill_(share)
+        sums: Tensor = self._replay()
+        return sums.clone()  # The next replay writes into the same memory.
+
+
+class CudaGraphs:
+    """Records work as CUDA graphs that share their memory, because only one of them runs at a time."""
+
+    def __init__(self) -> None:
+        self._memory = torch.cuda.graph_pool_handle()
+
+    def __call__(self, work: Work) -> Work:
+        graph = torch.cuda.CUDAGraph()
+        # Other threads, as that which writes training states, may use the GPU meanwhile.
+        with torch.cuda.graph(graph, pool=self._memory, capture_error_mode="thread_local"):
+            result = work()
+
+        def replay() -> Any:
+            graph.replay()
+            return result
+
+        return replay
+
+
+def roomy(size: int) -> int:
+    """The next larger of a few sizes, four for each doubling: at most a quarter more."""
+    step = 1 << max(0, size.bit_length() - 3)
+    return -(-size // step) * step

@@ -1,0 +1,75 @@
+"""One update of the weights: passes over batches, which add up gradients, and the step of the optimizers."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from translate.config.schema import TrainingConfig
+from translate.data.batching import Batch
+from translate.device import arithmetic
+from translate.training.objective import build_objective
+from translate.training.optimizer import build_optimizers, set_rate
+from translate.training.parallel import Single
+
+
+class Update:
+    """What an update does, operation by operation.
+
+    Args:
+        dtype: the arithmetic of passes, and of Muon's matrix products.
+        recorded: whether CUDA graphs are to repeat it.
+    """
+
+    def __init__(
+        self,
+        parallel: Single,
+        config: TrainingConfig,
+        device: torch.device,
+        dtype: torch.dtype,
+        *,
+        recorded: bool = False,
+    ) -> None:
+        self.parallel = parallel
+        self.device = device
+        self.dtype = dtype
+        self.longest_gradient = config.clip_norm or math.inf
+        self.objective = build_objective(config, plain=recorded)
+        self.optimizers = build_optimizers(config.optimizer, parallel.model, dtype, recorded=recorded)
+
+    def begin(self) -> None:
+        """Forget all gradients: called before each update."""
+        self.parallel.model.zero_grad()
+
+    def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
+        """Add `share` of the gradient of a batch's loss, and return the sums of what is minimized and of the nll, (2,).
+
+        After the `last` batch of an update the gradients of several processes are brought together.
+        """
+        with self.parallel.backward_pass(last=last):
+            return self._pass(batch.to(self.device), share)
+
+    def clip(self) -> float:
+        """Scale a gradient down that is too long, and return how long it was."""
+        return float(self.parallel.whole(self._clip()))
+
+    def step(self, rate: float) -> None:
+        """Change the weights by the gradients, at this learning rate."""
+        set_rate(self.optimizers, rate)
+        self._step()
+
+    def _pass(self, batch: Batch, share: float | Tensor) -> Tensor:
+        loss, nll = self.objective(self._logits, batch)
+        (loss * share).backward()
+        return torch.stack([loss.detach(), nll])
+
+    def _logits(self, batch: Batch) -> Tensor:
+        with arithmetic(self.dtype, self.device):
+            return self.parallel(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
+
+    def _clip(self) -> Tensor:
+        return nn.utils.clip_grad_norm_(self.parallel.model.parameters(), self.longest_gradient)
+
+    def _step(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.step()
