@@ -47,9 +47,6 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
     # default, are never used again, and hold 200 MiB after 100 updates in bfloat16.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     os.environ.setdefault("LRU_CACHE_CAPACITY", "64")
-    # For each new shape cuDNN's attention takes an eighth of a second to get ready, and batches have ever new shapes;
-    # PyTorch's own kernels do not.
-    torch.backends.cuda.enable_cudnn_sdp(False)
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
@@ -120,6 +117,15 @@ def keep_memory() -> None:
         libc.mallopt(M_MMAP_MAX, 0)
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
         libc.mallopt(M_TOP_PAD, 2**26)
+
+
+def avoid_cudnn_attention() -> None:
+    """Let PyTorch's other kernels do attention on GPUs where it prefers cuDNN's.
+
+    That makes a plan for every shape it has not seen, which takes a third of a second for both ways, and batches have
+    ever new shapes.
+    """
+    torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def release_memory() -> None:

@@ -20,7 +20,7 @@ from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.labelled import list_labelled_splits, read_labelled_split
 from translate.data.mixing import join_corpora, open_files
 from translate.data.resegmented import ResegmentedDataset
-from translate.device import keep_memory, name_of, resolve_device, resolve_precision
+from translate.device import avoid_cudnn_attention, keep_memory, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
 from translate.model.build import Model
 from translate.model.plain import make_plain
@@ -81,6 +81,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     device = processes.own_device(resolve_device(config.device, config.threads))
     if "memory" not in config.training.plain:
         keep_memory()
+    avoid_cudnn_attention()
     with processes.first_ahead():  # It makes the folder, and the cache from which the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = read_training_text(config)

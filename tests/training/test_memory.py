@@ -118,6 +118,18 @@ def test_the_error_of_a_cpu_without_memory_is_recognized() -> None:
     assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
 
 
+def test_out_of_memory_is_recognized_where_recording_went_wrong_by_it() -> None:
+    def record() -> None:
+        try:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        finally:
+            raise RuntimeError("operation failed due to a previous error during capture")
+
+    with pytest.raises(RuntimeError) as caught:
+        record()
+    assert is_out_of_memory(caught.value)
+
+
 def test_what_to_change() -> None:
     config = TrainingConfig()
     lower = "lower training.batch.max_tokens (now 4096) and raise training.batch.accumulate to make up for it"

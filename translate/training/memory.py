@@ -105,8 +105,16 @@ def whole_bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this is what PyTorch or Python raises when there is no memory left. On CPUs it has no type of its own."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)
+    """Whether this is what PyTorch or Python raises when there is no memory left. On CPUs it has no type of its own.
+
+    Where a CUDA graph was being recorded, it is the context of an error that says that recording went wrong.
+    """
+    cause = error.__context__
+    return (
+        isinstance(error, torch.OutOfMemoryError | MemoryError)
+        or "DefaultCPUAllocator" in str(error)
+        or (cause is not None and is_out_of_memory(cause))
+    )
 
 
 def remedies(config: TrainingConfig, processes: int = 1) -> str:

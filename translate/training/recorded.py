@@ -12,7 +12,7 @@ from translate.device import arithmetic
 from translate.training.parallel import Single
 from translate.training.update import Update
 
-MOST_SHAPES = 500  # of batches, that are recorded
+MOST_SHAPES = 500  # of batches that are recorded, because each takes memory; batches of others are launched
 
 Work = Callable[[], Any]
 
@@ -40,6 +40,7 @@ class RecordedUpdate(Update):
         self._record = record or CudaGraphs()
         self._recording = False
         self._passes: dict[tuple[int, ...], _RecordedPass] = {}
+        self._tables: set[Tensor] = set()
         self._replay_clip: Work | None = None
         self._replay_step: Work | None = None
 
@@ -59,6 +60,8 @@ class RecordedUpdate(Update):
             return super().add(batch, share, last=last)
         if shape not in self._passes:
             self._passes[shape] = _RecordedPass(batch.to(self.device), self._pass, self._record)
+            # A longer table of positions takes the place of one from which recordings go on to read.
+            self._tables.update(self.parallel.model.buffers())
         return self._passes[shape](batch, share)
 
     def clip(self) -> float:
@@ -109,6 +112,12 @@ class CudaGraphs:
             return result
 
         return replay
+
+
+def build_update(parallel: Single, config: TrainingConfig, device: torch.device, dtype: torch.dtype) -> Update:
+    """An update as these settings ask for it: replayed on a GPU, where the model is in one process alone."""
+    replayed = device.type == "cuda" and type(parallel) is Single and not config.activation_checkpointing
+    return (RecordedUpdate if replayed and "graphs" not in config.plain else Update)(parallel, config, device, dtype)
 
 
 def roomy(size: int) -> int:

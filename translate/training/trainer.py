@@ -24,12 +24,11 @@ from translate.training.memory import is_out_of_memory, remedies
 from translate.training.parallel import build_parallel
 from translate.training.progress import Progress, Validation, describe, perplexity
 from translate.training.recompute import recompute_blocks
-from translate.training.recorded import RecordedUpdate
+from translate.training.recorded import build_update
 from translate.training.rehearsal import largest_batch, rehearsal
 from translate.training.schedule import build_schedule
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog
-from translate.training.update import Update
 
 NON_FINITE_UPDATES = 10  # in a row, after which training stops
 
@@ -100,9 +99,7 @@ class Trainer:
         epochs = math.inf if config.max_epochs is None else config.max_epochs
         steps = math.inf if config.max_steps is None else config.max_steps
         self.total_steps = int(min(steps, self.updates_per_epoch * epochs))
-        replays = device.type == "cuda" and processes.count == 1 and not config.activation_checkpointing
-        kind = RecordedUpdate if replays and "graphs" not in config.plain else Update
-        self.update = kind(self.parallel, config, device, dtype)
+        self.update = build_update(self.parallel, config, device, dtype)
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
     def resume(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
