@@ -203,6 +203,18 @@ def test_each_label_is_what_the_decoder_reads_next(sizes: list[tuple[int, int]],
     assert batch.target_BT.shape == batch.target_mask_BT.shape == (len(sizes), 1 + max(t for _, t in sizes))
 
 
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.data())
+def test_lines_are_gathered_in_any_order(sizes: list[int], data: st.DataObject) -> None:
+    text = texts(np.random.default_rng(len(sizes)), sizes)
+    lines = data.draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=9))
+    ids, lengths = text.gather(np.array(lines))
+    assert ids.tolist() == [token for line in lines for token in text[line].tolist()]
+    assert lengths.tolist() == [sizes[line] for line in lines]
+    same = EncodedText.of([text[line] for line in lines])
+    assert same.ids.tolist() == ids.tolist()
+    assert same.lengths.tolist() == lengths.tolist()
+
+
 def test_to_moves_every_tensor() -> None:
     batch = make_batch(Dataset("made up", encoded([[4]]), encoded([[5]]), "", "", ""), [0])
     moved = vars(batch.to(torch.device("meta")))
