@@ -119,8 +119,6 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     processes.part_ways(config.seed)
     check_lengths(model, dataset, plan.pairs, "or leave it out with data.filter.max_tokens")
     check_lengths(model, valid_set, np.arange(len(valid_set)), "validation text is never left out")
-    if not resume:
-        processes.first(lambda: run.begin(dump_config(config)))
     about = {
         "train": text.variant,
         "valid": valid_text.variant,
@@ -162,6 +160,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     )
     if resume:
         trainer.resume(tensors, values)
+    else:  # Now that nothing refuses these settings any more.
+        processes.first(lambda: run.begin(dump_config(config)))
     log.info(
         "model: %s parameters, %s; training on %s, %s%d threads, in %s",
         f"{sum(parameter.numel() for parameter in model.parameters()):,}",

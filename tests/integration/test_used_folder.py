@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from tiny_runs import TinyProject, assert_same_run, sigterm, stop, update
 
-from translate.errors import CheckpointError, DataError
+from translate.errors import CheckpointError, ConfigError, DataError
 from translate.pipeline import train
 from translate.runs import RunFolder
+from translate.training import trainer as trainer_module
 
 pytestmark = pytest.mark.slow
 
@@ -109,4 +110,18 @@ def test_a_mistake_overwrites_nothing(overrides: list[str], message: str, tiny: 
     before = contents(run.path)
     with pytest.raises(DataError, match=message):
         train(tiny.config(*overrides), overwrite=True)
+    assert contents(run.path) == before
+
+
+def test_what_this_pytorch_cannot_do_overwrites_nothing(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `training.parallel: fsdp` with some: the model is there by the time that this is found out."""
+    run = train(tiny.config())
+    before = contents(run.path)
+
+    def refuse(*_: object) -> None:
+        raise ConfigError("refused")
+
+    monkeypatch.setattr(trainer_module, "build_parallel", refuse)
+    with pytest.raises(ConfigError, match="refused"):
+        train(tiny.config(), overwrite=True)
     assert contents(run.path) == before
