@@ -3,6 +3,7 @@
 What is recorded runs here as it is, on a CPU; tests/integration/test_gpu.py replays it on a GPU, where there is one.
 """
 
+import weakref
 from typing import Any
 
 import pytest
@@ -13,11 +14,12 @@ from torch import Tensor
 
 from translate.config.schema import ClassifierConfig, Config, ModelConfig
 from translate.data.batching import IGNORED, Batch
-from translate.model.build import build_model
+from translate.model.build import Model, build_model
+from translate.model.positions import SinusoidalPositions
 from translate.text.vocabulary import EOS, PAD
 from translate.training.distributed import ALONE
-from translate.training.parallel import build_parallel
-from translate.training.recorded import RecordedUpdate, Work, roomy
+from translate.training.parallel import Single, build_parallel
+from translate.training.recorded import RecordedUpdate, Work, build_update, roomy
 from translate.training.update import Update
 
 CPU, SIZE = torch.device("cpu"), 30
@@ -50,12 +52,16 @@ UPDATES = [
 LABELLED = [[labelled(5, 2, 3, seed=1)], [labelled(7, 1, 2, seed=2), labelled(8, seed=3)], [labelled(3, 3, 5, seed=4)]]
 
 
+def small_model(labels: bool = False) -> Model:
+    small = ClassifierConfig(**SMALL) if labels else ModelConfig(**SMALL, decoder_layers=1, positions="rotary")
+    return build_model(small, source_size=SIZE, target_size=SIZE, pad=PAD, eos=EOS, specials=4)
+
+
 def trained(kind: type[Update], training: dict[str, Any], labels: bool = False, **keywords: Any) -> Any:
     """What updates report, and the weights after them."""
     torch.manual_seed(1)
     config = Config.model_validate({"training": {"clip_norm": 0.5, **training}}).training
-    small = ClassifierConfig(**SMALL) if labels else ModelConfig(**SMALL, decoder_layers=1, positions="rotary")
-    model = build_model(small, source_size=SIZE, target_size=SIZE, pad=PAD, eos=EOS, specials=4)
+    model = small_model(labels)
     update = kind(build_parallel("ddp", model.train(), ALONE), config, CPU, torch.float32, **keywords)
     reports = []
     for number, batches in enumerate(LABELLED if labels else UPDATES, 1):
@@ -93,6 +99,42 @@ def test_no_more_shapes_are_recorded_than_agreed(monkeypatch: pytest.MonkeyPatch
     reports, _ = trained(Update, {})
     torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
     assert len(recorded) == 2 + 1
+
+
+def test_a_table_that_recordings_read_outlives_the_longer_one_in_its_place() -> None:
+    model = small_model()
+    update = RecordedUpdate(Single(model, ALONE), Config().training, CPU, torch.float32, record=lambda work: work)
+    for _ in range(2):
+        update.begin()
+        update.add(UPDATES[0][0], 1.0, last=True)
+        update.step(0.01)
+    tables = {name: weakref.ref(table) for name, table in model.named_buffers()}
+    assert tables
+    for module in model.modules():
+        if isinstance(module, SinusoidalPositions):
+            module(0, 1000)
+    for name, table in model.named_buffers():
+        assert tables[name]() is not table
+        assert tables[name]() is not None
+
+
+@pytest.mark.parametrize(
+    ("device", "way", "settings", "replayed"),
+    [
+        ("cuda", Single, {}, True),
+        ("cuda", Single, {"plain": ["graphs"]}, False),
+        ("cuda", Single, {"activation_checkpointing": True}, False),
+        ("cuda", type("Several", (Single,), {}), {}, False),
+        ("cpu", Single, {}, False),
+    ],
+)
+def test_what_is_replayed(
+    device: str, way: type[Single], settings: dict[str, Any], replayed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("translate.training.recorded.CudaGraphs", lambda: None)
+    config = Config.model_validate({"training": settings}).training
+    update = build_update(way(small_model(), ALONE), config, torch.device(device), torch.float32)
+    assert isinstance(update, RecordedUpdate) == replayed
 
 
 def test_a_padded_batch_by_hand() -> None:
