@@ -26,7 +26,7 @@ from torch import Tensor, nn, optim
 from torch.nn.utils.rnn import pad_sequence
 
 UNK, PAD, BOS, EOS = range(4)  # In this project, and in JoeyNMT.
-SIDE = 2048  # of the matrices by which the ceiling is measured
+SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices by which the ceiling is measured
 
 Pass = dict[str, float]
 Batches = list[list[int]]  # each by the numbers of its pairs
@@ -38,6 +38,7 @@ class Job:
 
     Args:
         config: the settings of this project as plain values.
+        device: cpu or cuda.
         arithmetic: float32 or bfloat16, whichever is the quicker one here.
         source, target: ids of each sentence, without BOS and EOS.
         shuffled: the batches of each pass, in random order.
@@ -45,6 +46,7 @@ class Job:
     """
 
     config: dict[str, Any]
+    device: str
     arithmetic: str
     threads: int
     source_words: int
@@ -75,19 +77,20 @@ class Job:
         """Source with EOS (B, S), and target between BOS and EOS (B, T + 1)."""
         source = [torch.tensor([*self.source[row], EOS]) for row in rows]
         target = [torch.tensor([BOS, *self.target[row], EOS]) for row in rows]
-        return pad_sequence(source, True, PAD), pad_sequence(target, True, PAD)
+        return pad_sequence(source, True, PAD).to(self.device), pad_sequence(target, True, PAD).to(self.device)
 
 
 def train(job: Job, passes: list[Batches], update: Callable[[Tensor, Tensor], Tensor]) -> Iterator[Pass]:
     """One pass after the other, by a function that updates the weights and returns the mean loss of a target token."""
     for batches in passes:
         started = time.perf_counter()
-        loss, tokens = 0.0, 0
+        losses, counts = [], []
         for rows in batches:
-            count = sum(len(job.target[row]) + 1 for row in rows)
-            loss += update(*job.padded(rows)).item() * count
-            tokens += count
-        yield {"seconds": time.perf_counter() - started, "loss": loss / tokens}
+            losses.append(update(*job.padded(rows)).detach())
+            counts.append(sum(len(job.target[row]) + 1 for row in rows))
+        # Once a pass: each look at a loss would wait for a GPU.
+        loss = sum(mean * count for mean, count in zip(torch.stack(losses).tolist(), counts, strict=True)) / sum(counts)
+        yield {"seconds": time.perf_counter() - started, "loss": loss}
 
 
 # --- PyTorch ---------------------------------------------------------------------------------------------------------
@@ -118,7 +121,7 @@ class PlainTransformer(nn.Module):
                 nn.init.xavier_uniform_(weight)
 
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        ahead_TT = nn.Transformer.generate_square_subsequent_mask(target_BT.shape[1]).isinf()
+        ahead_TT = nn.Transformer.generate_square_subsequent_mask(target_BT.shape[1], target_BT.device).isinf()
         out_BTD = self.transformer(
             self._embed(self.source, source_BS),
             self._embed(self.target, target_BT),
@@ -131,14 +134,14 @@ class PlainTransformer(nn.Module):
         return logits_BTV
 
     def _embed(self, tokens: nn.Embedding, ids_BT: Tensor) -> Tensor:
-        places_T = torch.arange(ids_BT.shape[1])
+        places_T = torch.arange(ids_BT.shape[1], device=ids_BT.device)
         embedded: Tensor = self.dropout(tokens(ids_BT) * math.sqrt(tokens.embedding_dim) + self.positions(places_T))
         return embedded
 
 
 def plain(job: Job) -> Iterator[Pass]:
     """What a tutorial writes: float32, batches in random order, each padded to its longest sentence."""
-    model = PlainTransformer(job).train()
+    model = PlainTransformer(job).to(job.device).train()
     optimizer = optim.Adam(model.parameters(), lr=job.rate)
     loss_of = nn.CrossEntropyLoss(ignore_index=PAD)
 
@@ -156,15 +159,17 @@ def plain(job: Job) -> Iterator[Pass]:
 def tuned(job: Job) -> Iterator[Pass]:
     """The same module with what is known to help: sentences of similar length together, autocast, a fused optimizer.
 
-    benchmarks/peers.py starts it with glibc's settings for keeping memory.
+    On a CPU benchmarks/peers.py starts it with glibc's settings for keeping memory; on a GPU it does without cuDNN's
+    attention, which makes a plan for every new shape.
     """
-    model = PlainTransformer(job).train()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    model = PlainTransformer(job).to(job.device).train()
     optimizer = optim.Adam(model.parameters(), lr=job.rate, fused=True)
     loss_of = nn.CrossEntropyLoss(ignore_index=PAD)
 
     def update(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
         optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16, enabled=job.arithmetic == "bfloat16"):
+        with torch.autocast(job.device, torch.bfloat16, enabled=job.arithmetic == "bfloat16"):
             logits_BTV = model(source_BS, framed_BT[:, :-1])
         loss: Tensor = loss_of(logits_BTV.float().flatten(0, 1), framed_BT[:, 1:].flatten())
         loss.backward()
@@ -176,23 +181,29 @@ def tuned(job: Job) -> Iterator[Pass]:
 
 
 def ceiling(job: Job) -> Iterator[Pass]:
-    """Operations a second (two for each multiplication and addition) of large matrix products, by their arithmetic."""
+    """Operations a second (two for each multiplication and addition) of large matrix products, by their arithmetic.
+
+    Those that are trained in: bfloat16 can take a hundred times as long on a CPU that has no instructions for it.
+    """
+    side = SIDE[job.device]
     while True:
         found = {}
-        for dtype in (torch.float32, torch.bfloat16):
-            a, b = (torch.rand(SIDE, SIDE).to(dtype) for _ in range(2))
+        for arithmetic in sorted({"float32", job.arithmetic}):
+            dtype = getattr(torch, arithmetic)
+            a, b = (torch.rand(side, side, device=job.device).to(dtype) for _ in range(2))
             out = torch.empty_like(a)
             seconds = []
             for _ in range(6):
                 started = time.perf_counter()
                 torch.mm(a, b, out=out)
+                out[0, 0].item()  # It waits for a GPU.
                 seconds.append(time.perf_counter() - started)
-            found[str(dtype).removeprefix("torch.")] = 2 * SIDE**3 / min(seconds)
+            found[arithmetic] = 2 * side**3 / min(seconds)
         yield found
 
 
 # --- toolkits --------------------------------------------------------------------------------------------------------
-# All in float32, which is what each of them does on a CPU unless told otherwise.
+# All in float32, which is what each of them does unless told otherwise.
 
 
 def marian(job: Job) -> Iterator[Pass]:
@@ -228,7 +239,7 @@ def marian(job: Job) -> Iterator[Pass]:
         forced_eos_token_id=EOS,
         decoder_start_token_id=BOS,
     )
-    model = transformers.MarianMTModel(config).train()
+    model = transformers.MarianMTModel(config).to(job.device).train()
     optimizer = optim.AdamW(model.parameters(), lr=job.rate, weight_decay=0.0, fused=True)
 
     def update(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
@@ -280,7 +291,8 @@ def joey(job: Job) -> Iterator[Pass]:
             vocabularies.Vocabulary([f"w{number}" for number in range(EOS + 1, words)], special)
             for words in (job.source_words, job.target_words)
         ),
-    ).train()
+    )
+    model.to(job.device).train()
     model.loss_function = ("crossentropy", 0.0)
     optimizer = optim.Adam(model.parameters(), lr=job.rate)
 
@@ -292,7 +304,7 @@ def joey(job: Job) -> Iterator[Pass]:
             trg=framed_BT,
             trg_prompt_mask=None,
             indices=torch.arange(len(source_BS)),
-            device=torch.device("cpu"),
+            device=torch.device(job.device),
             pad_index=PAD,
             eos_index=EOS,
         )
@@ -311,7 +323,7 @@ def joey(job: Job) -> Iterator[Pass]:
 def opennmt(job: Job) -> Iterator[Pass]:
     """OpenNMT-py's own model and Trainer, on sentences of similar length together, as its own iterator batches them.
 
-    Its normalization is before each layer: it has no other.
+    Its normalization is before each layer: it has no other. It is trained on CPUs alone here.
     """
     model_builder, trainers, parsing, options, inputter, optimizers = (
         importlib.import_module(f"onmt.{name}")
@@ -382,22 +394,24 @@ LOOPS: dict[str, Callable[[Job], Iterator[Pass]]] = {
 # --- a process -------------------------------------------------------------------------------------------------------
 
 
-def serve(passes: Iterator[Pass]) -> None:
+def serve(passes: Iterator[Pass], device: str) -> None:
     """Answer each line of standard input with the figures of one more pass, or with what is not installed."""
     for _ in sys.stdin:
         try:
             with contextlib.redirect_stdout(sys.stderr):  # where toolkits may log what they like
-                found: dict[str, Any] = {**next(passes), "peak": peak_memory()}
+                found: dict[str, Any] = {**next(passes), "peak": peak_memory(device)}
         except ImportError as error:
             found = {"missing": str(error)}
         print(json.dumps(found), flush=True)
 
 
-def peak_memory() -> float:
-    """The most bytes that this process has held at once, as Linux counts them; NaN elsewhere.
+def peak_memory(device: str) -> float:
+    """The most bytes that this process has held at once: of a GPU, or as Linux counts them; NaN elsewhere.
 
     getrusage would count what the process that started this one held.
     """
+    if device == "cuda":
+        return float(torch.cuda.max_memory_reserved())
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="utf-8").splitlines() if status.is_file() else []
     return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), math.nan)
@@ -409,7 +423,7 @@ def main() -> None:
     job = Job.read(Path(path))
     torch.set_num_threads(job.threads)
     torch.manual_seed(1)
-    serve(LOOPS[name](job))
+    serve(LOOPS[name](job), job.device)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """How fast this project trains beside a plain loop, a tuned one and other toolkits, on the same cores and pairs.
 
-    python benchmarks/peers.py --data FOLDER [--pairs N] [--rounds R] [--threads 2] [--peers-python PYTHON]
+    python benchmarks/peers.py --data FOLDER [--pairs N] [--rounds R] [--threads 2] [--device cuda]
+        [--peers-python PYTHON]
 
 Each trains in a process of its own, and they take turns: while one makes a pass over some pairs, the others wait. All
 have the dimensions, the vocabularies and the batch size of configs/tutorial.yaml. The first pass warms up; in each
@@ -8,13 +9,14 @@ further one, over new pairs, the rate of a loop is divided by that of the plain 
 
     tokens/s    target tokens with their ends; padding is not counted
     ceiling     of the matrix products that the tokens need, as a share of those that PyTorch does in the same time in
-                the same arithmetic, when it does nothing else (2,048 rows and columns)
-    peak        the most memory that the process held; of several, the first
+                the same arithmetic, when it does nothing else (2,048 rows and columns; on a GPU 8,192)
+    peak        the most memory that the process held; of several, the first; with --device cuda that of the GPU
     loss        of the training pairs of the last pass, nats a token, dropout on. The settings of training are the same
                 for all, initialization and details are each toolkit's own
 
 A toolkit that is not installed is left out. They may live in another environment with PyTorch and NumPy, whose
-interpreter is PYTHON. All processes stay in memory to the end: some 1.5 GB each.
+interpreter is PYTHON. All processes stay in memory to the end: some 1.5 GB each. On a GPU give passes of some thousand
+pairs: this project records an update for each new shape of batches, mostly in the first pass.
 """
 
 import argparse
@@ -47,7 +49,7 @@ from translate.config.loading import config_from_dict, config_to_dict, load_conf
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
-from translate.device import PRECISIONS, keep_memory, name_of, resolve_device
+from translate.device import PRECISIONS, avoid_cudnn_attention, keep_memory, name_of, resolve_device
 from translate.model.build import build_model
 from translate.model.plain import make_plain
 from translate.pipeline import arithmetic_of, read_training_text
@@ -68,7 +70,7 @@ KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)
 
 def make_job(asked: argparse.Namespace) -> Job:
     """Choose the pairs of each pass and put them into batches."""
-    overrides = [f"data.root={asked.data.resolve()}", "device=cpu", f"threads={asked.threads}"]
+    overrides = [f"data.root={asked.data.resolve()}", f"device={asked.device}", f"threads={asked.threads}"]
     config = load_config(asked.config, overrides)
     assert config.data.cache is not None, "load_config fills it in"
     text = read_training_text(config)
@@ -81,7 +83,10 @@ def make_job(asked: argparse.Namespace) -> Job:
         raise SystemExit(f"{passes} passes over {asked.pairs} pairs each, but there are only {len(pairs)}")
     job = Job(
         config=config_to_dict(limited(config)),
-        arithmetic=name_of(arithmetic_of(config, resolve_device("cpu", asked.threads), config.training.precision)),
+        device=asked.device,
+        arithmetic=name_of(
+            arithmetic_of(config, resolve_device(asked.device, asked.threads), config.training.precision)
+        ),
         threads=asked.threads,
         source_words=len(source.vocabulary),
         target_words=len(target.vocabulary),
@@ -144,7 +149,8 @@ def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], ta
 def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator[Pass]:
     """The real trainer; its updates are timed, with making their batches, but not validations, which are empty here."""
     config = config_from_dict(job.config)
-    threads = max(1, job.threads // processes.count)
+    device = resolve_device(job.device, max(1, job.threads // processes.count))
+    avoid_cudnn_attention()
     if "memory" not in config.training.plain:
         keep_memory()
     passes = len(job.bucketed)
@@ -155,7 +161,7 @@ def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator
     updates = {"max_epochs": passes, "max_steps": None, "patience": None, "log_every": 10**9, "validate_every": None}
     sizes = {"source_size": job.source_words, "target_size": job.target_words}
     model = build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
-    make_plain(model, config.training.plain)
+    make_plain(model.to(device), config.training.plain)
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.closing(MetricsLog(Path(folder) / "metrics.jsonl")) as metrics,
@@ -166,7 +172,7 @@ def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator
             dataset=Dataset("train", source, target, "", "", ""),
             plan=plan_of(job, 0, passes),
             config=config.training.model_copy(update={**updates, "average_last": None}),
-            device=resolve_device("cpu", threads),
+            device=device,
             dtype=dtype,
             validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, "", None, []),
             save_best=lambda model, validation, progress: None,
@@ -250,12 +256,13 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
         Contender("tuned nn.Transformer", job.arithmetic, loop("tuned"), KEPT_MEMORY),
         Contender("Hugging Face Marian", "float32", loop("marian", peers), install="pip install transformers"),
         Contender("JoeyNMT", "float32", loop("joey", peers), install="pip install joeynmt importlib_metadata"),
-        Contender("OpenNMT-py", "float32", loop("opennmt", peers), install=alone),
         Contender("this project", "float32", ours("float32")),
     ]
+    if job.device == "cpu":
+        found.insert(-1, Contender("OpenNMT-py", "float32", loop("opennmt", peers), install=alone))
     if job.arithmetic != "float32":
         found.append(Contender("this project", job.arithmetic, ours(job.arithmetic)))
-    if asked.threads > 1:
+    if asked.threads > 1 and job.device == "cpu":
         title = f"{asked.threads} processes of it"
         launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(asked.threads))
         found.append(Contender(title, job.arithmetic, ours(job.arithmetic, *launcher)))
@@ -270,11 +277,11 @@ def report(asked: argparse.Namespace, job: Job, ceiling: Contender, loops: list[
     source, target = (np.array([len(line) + 1 for line in lines]) for lines in (job.source, job.target))
     flops = flops_per_token(job.model, job.target_words, source, target)
     tokens = target.reshape(1 + asked.rounds, -1).sum(1)[1:]
-    limits = {name: statistics.median(one[name] for one in ceiling.passes[1:]) for name in PRECISIONS}
+    limits = {name: statistics.median(one[name] for one in ceiling.passes[1:]) for name in {"float32", job.arithmetic}}
     print(
         f"{asked.rounds} passes over {asked.pairs} pairs each, {len(job.shuffled[0])} updates and about "
         f"{tokens.mean():.0f} target tokens a pass; {flops / 1e6:.1f} MFLOP a target token; vocabularies of "
-        f"{job.source_words} and {job.target_words}; {asked.threads} threads of {os.cpu_count()} CPUs"
+        f"{job.source_words} and {job.target_words}; {asked.threads} threads of {os.cpu_count()} CPUs; {job.device}"
     )
     print("ceiling: " + ", ".join(f"{name} {limit / 1e9:.0f} GFLOP/s" for name, limit in limits.items()))
     print(
@@ -300,6 +307,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=1280, help="training pairs of one pass")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--peers-python", type=Path, default=Path(sys.executable), metavar="PYTHON")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -311,7 +319,7 @@ def main() -> None:
         with Group.of_environment() if "WORLD_SIZE" in os.environ else nullcontext(ALONE) as processes:
             passes = this_project(job, PRECISIONS[arithmetic], processes)
             if processes.rank == 0:
-                serve(passes)
+                serve(passes, job.device)
             else:  # The others keep step with the first.
                 deque(passes, maxlen=0)
         return

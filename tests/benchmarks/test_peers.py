@@ -39,7 +39,7 @@ def job() -> Job:
     rng = np.random.default_rng(1)
     lines = [rng.integers(4, 20, size=rng.integers(1, 7)).tolist() for _ in range(PAIRS)] * PASSES
     shuffled = [np.arange(PAIRS * number, PAIRS * (number + 1)).reshape(-1, ROWS).tolist() for number in range(PASSES)]
-    made = Job(config_to_dict(config), "float32", 1, 20, 23, lines, lines, shuffled, [])
+    made = Job(config_to_dict(config), "cpu", "float32", 1, 20, 23, lines, lines, shuffled, [])
     made.bucketed.extend(
         [batch.tolist() for [batch] in plan_of(made, number, PASSES).epoch(number)] for number in range(PASSES)
     )
@@ -79,7 +79,7 @@ def test_operations_are_those_that_pytorch_counts(job: Job) -> None:
 def test_the_tutorial_takes_32_million_operations_a_token(job: Job) -> None:
     """As worked out by hand for vocabularies of 5,893 words, and sentences of 13 and 14 tokens."""
     config = config_to_dict(load_config(ROOT / "configs" / "tutorial.yaml"))
-    model = Job(config, "float32", 1, 1, 1, [], [], [], []).model
+    model = Job(config, "cpu", "float32", 1, 1, 1, [], [], [], []).model
     by_hand = 6 * (3 * 524_288 * 13 / 14 + 3 * 655_360 + 3 * 131_072 * 13 / 14 + 256 * 5893)
     assert flops_per_token(model, 5893, np.array([13]), np.array([14])) == pytest.approx(by_hand, rel=0.02)
 
@@ -91,7 +91,7 @@ def test_each_line_is_answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         raise ModuleNotFoundError("No module named 'toolkit'")
 
     monkeypatch.setattr("sys.stdin", io.StringIO("go\ngo\n"))
-    serve(passes())
+    serve(passes(), "cpu")
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert first == {"seconds": 1.0, "loss": 2.0, "peak": first["peak"]}
     assert second == {"missing": "No module named 'toolkit'"}

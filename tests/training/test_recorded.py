@@ -101,6 +101,33 @@ def test_no_more_shapes_are_recorded_than_agreed(monkeypatch: pytest.MonkeyPatch
     assert len(recorded) == 2 + 1
 
 
+def test_recordings_keep_the_gradients_that_they_add_to() -> None:
+    model = small_model()
+    update = RecordedUpdate(Single(model, ALONE), Config().training, CPU, torch.float32, record=lambda work: work)
+    update.begin()
+    gradients = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()  # As the rehearsal before a run does.
+    update.begin()
+    assert all(parameter.grad is own for parameter, own in zip(model.parameters(), gradients, strict=True))
+
+
+def test_nothing_is_recorded_between_updates() -> None:
+    """Where a rehearsal passes a batch with gradients of its own, which are gone afterwards."""
+    recorded: list[Work] = []
+    model = small_model()
+    update = RecordedUpdate(
+        Single(model, ALONE), Config().training, CPU, torch.float32, record=lambda work: recorded.append(work) or work
+    )
+    for _ in range(2):
+        update.begin()
+        update.add(UPDATES[0][0], 1.0, last=True)
+        update.clip()
+        update.step(0.01)
+    before = len(recorded)
+    update.add(UPDATES[0][1], 1.0, last=True)
+    assert len(recorded) == before == 3
+
+
 def test_a_table_that_recordings_read_outlives_the_longer_one_in_its_place() -> None:
     model = small_model()
     update = RecordedUpdate(Single(model, ALONE), Config().training, CPU, torch.float32, record=lambda work: work)

@@ -41,6 +41,7 @@ class RecordedUpdate(Update):
         self._recording = False
         self._passes: dict[tuple[int, ...], _RecordedPass] = {}
         self._tables: set[Tensor] = set()
+        self._gradients: list[Tensor] = []
         self._replay_clip: Work | None = None
         self._replay_step: Work | None = None
 
@@ -48,10 +49,11 @@ class RecordedUpdate(Update):
         # The first update of a run is not recorded: optimizers make their state in it, and libraries get ready.
         self._recording = all(optimizer.state for optimizer in self.optimizers)
         parameters = list(self.parallel.model.parameters())
-        for parameter in parameters:
-            if parameter.grad is None:  # Recordings add to these very tensors.
-                parameter.grad = torch.empty_like(parameter)
-        torch._foreach_zero_([parameter.grad for parameter in parameters if parameter.grad is not None])
+        if not self._gradients:
+            self._gradients = [torch.empty_like(parameter) for parameter in parameters]
+        for parameter, gradient in zip(parameters, self._gradients, strict=True):
+            parameter.grad = gradient  # Recordings add to these very tensors, whatever was done to them in between.
+        torch._foreach_zero_(self._gradients)
 
     def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
         shape = tuple(map(roomy, batch.shape))
@@ -73,6 +75,7 @@ class RecordedUpdate(Update):
         if self._recording and self._replay_step is None:
             self._replay_step = self._record(super()._step)
         (self._replay_step or super()._step)()
+        self._recording = False  # What is passed between updates, as in a rehearsal, adds to other gradients.
 
     def _logits(self, batch: Batch) -> Tensor:
         with arithmetic(self.dtype, self.device):
