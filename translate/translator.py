@@ -18,7 +18,6 @@ from translate.decoding.search import search
 from translate.device import resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
-from translate.text.vocabulary import UNK
 
 log = logging.getLogger("translate")
 
@@ -176,12 +175,10 @@ class Translator:
 
     def _warn_of_unreadable(self, sources: Sequence[Sequence[int] | NDArray[Any]], first_line: int) -> None:
         """Name the first line, and count the others, most of which the model has never seen: of another language."""
-        counts = [
-            (number, len(ids), sum(each != UNK for each in ids)) for number, ids in enumerate(sources, first_line)
-        ]
-        guessed = [each for each in counts if 2 * each[2] < each[1]]
+        counts = [(number, *self.saved.source.known(ids)) for number, ids in enumerate(sources, first_line)]
+        guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
         if guessed:
-            number, tokens, known = guessed[0]
+            number, known, tokens = guessed[0]
             others = f" (and {len(guessed) - 1} more like it)" if len(guessed) > 1 else ""
             log.warning(
                 "line %d: the model, which reads %s, knows %d of its %d tokens; what comes out is a guess%s",

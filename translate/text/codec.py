@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from translate.text.tokenizers import Tokenizer, tokenizer_from_dict
-from translate.text.vocabulary import BOS, EOS, PAD, Vocabulary
+from translate.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,14 @@ class Codec:
     def unknown(self, line: str) -> list[str]:
         """The words of a line that the vocabulary lacks, in their order."""
         return [token for token in self.tokenize(line) if token not in self.vocabulary]
+
+    def known(self, ids: Sequence[int]) -> tuple[int, int]:
+        """How many of the ids are not UNK, and of how many; a space that is a token of its own counts as neither."""
+        unknown = sum(each == UNK for each in ids)
+        if not unknown:
+            return len(ids), len(ids)
+        known = sum(each != UNK and self.decode([each]).strip() != "" for each in ids)
+        return known, known + unknown
 
     @cached_property
     def fingerprint(self) -> str:
