@@ -4,7 +4,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +82,13 @@ def test_the_tutorial_takes_32_million_operations_a_token(job: Job) -> None:
     model = Job(config, "cpu", "float32", 1, 1, 1, [], [], [], []).model
     by_hand = 6 * (3 * 524_288 * 13 / 14 + 3 * 655_360 + 3 * 131_072 * 13 / 14 + 256 * 5893)
     assert flops_per_token(model, 5893, np.array([13]), np.array([14])) == pytest.approx(by_hand, rel=0.02)
+
+
+def test_the_ceiling_is_that_of_the_arithmetics_trained_in(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loops.SIDE", {"cpu": 64})
+    (found,) = islice(LOOPS["ceiling"](job), 1)
+    assert found.keys() == {"float32"}
+    assert found["float32"] > 0
 
 
 def test_each_line_is_answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
