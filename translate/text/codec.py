@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -44,8 +44,9 @@ class Codec:
         """The words of a line that the vocabulary lacks, in their order."""
         return [token for token in self.tokenize(line) if token not in self.vocabulary]
 
-    def known(self, ids: Sequence[int]) -> tuple[int, int]:
+    def known(self, ids: Iterable[int]) -> tuple[int, int]:
         """How many of the ids are not UNK, and of how many; a space that is a token of its own counts as neither."""
+        ids = list(ids)
         unknown = sum(each == UNK for each in ids)
         if not unknown:
             return len(ids), len(ids)
