@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
-from translate.data.batching import BatchPlan, Indices
+from translate.data.batching import BatchPlan
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.device import PRECISIONS, avoid_cudnn_attention, keep_memory, name_of, resolve_device
 from translate.model.build import build_model
@@ -69,7 +69,7 @@ KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)
 
 
 def make_job(asked: argparse.Namespace) -> Job:
-    """Choose some batches of an epoch for each pass; loops that know no buckets get the same pairs in random order."""
+    """Choose the pairs of each pass and put them into batches."""
     overrides = [f"data.root={asked.data.resolve()}", f"device={asked.device}", f"threads={asked.threads}"]
     config = load_config(asked.config, overrides)
     assert config.data.cache is not None, "load_config fills it in"
@@ -77,16 +77,10 @@ def make_job(asked: argparse.Namespace) -> Job:
     cache = CorpusCache(config.data.cache)
     source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
     dataset = cache.dataset(codecs, text)
-    batch = limited(config).training.batch
-    rows, everything = batch.max_sentences, np.arange(len(dataset))
-    assert rows is not None
-    plan = BatchPlan(everything, dataset.source.lengths, dataset.target.lengths, batch, seed=1)
-    # The batches of an epoch, in its order, but for the one that the rest of the pairs makes.
-    planned = [pairs for [pairs] in plan.epoch(0) if len(pairs) == rows]
-    passes, count = 1 + asked.rounds, asked.pairs // rows
-    if len(planned) < passes * count:
-        raise SystemExit(f"{passes} passes of {count} batches each, but there are only {len(planned)} batches")
-    pairs = np.concatenate(planned[: passes * count]).tolist()
+    passes = 1 + asked.rounds
+    pairs = np.random.default_rng(1).permutation(len(dataset))[: passes * asked.pairs].tolist()
+    if len(pairs) < passes * asked.pairs:
+        raise SystemExit(f"{passes} passes over {asked.pairs} pairs each, but there are only {len(pairs)}")
     job = Job(
         config=config_to_dict(limited(config)),
         device=asked.device,
@@ -101,10 +95,14 @@ def make_job(asked: argparse.Namespace) -> Job:
         shuffled=[],
         bucketed=[],
     )
-    rng = np.random.default_rng(1)
-    for places in np.split(np.arange(len(pairs)), passes):
-        job.bucketed.append(places.reshape(-1, rows).tolist())
-        job.shuffled.append(rng.permutation(places).reshape(-1, rows).tolist())
+    rows = limited(config).training.batch.max_sentences
+    assert rows is not None
+    for number in range(passes):
+        first = number * asked.pairs
+        last = first + asked.pairs
+        job.shuffled.append([list(range(start, min(start + rows, last))) for start in range(first, last, rows)])
+        job.bucketed.append([batch.tolist() for [batch] in plan_of(job, number, passes).epoch(number)])
+        assert len(job.shuffled[-1]) == len(job.bucketed[-1])
     return job
 
 
@@ -117,22 +115,12 @@ def limited(config: Config) -> Config:
     return config.model_copy(update={"training": config.training.model_copy(update={"batch": sentences})})
 
 
-@dataclass(frozen=True)
-class OnePass(BatchPlan):
-    """Given batches, as the plan of an epoch."""
-
-    batches: list[list[Indices]] = field(default_factory=list)
-
-    def epoch(self, epoch: int) -> list[list[Indices]]:
-        return self.batches
-
-
-def one_pass(job: Job, number: int) -> OnePass:
-    """The bucketed batches of a pass, for this project."""
-    pairs = np.concatenate(job.bucketed[number])
+def plan_of(job: Job, number: int, passes: int) -> BatchPlan:
+    """The batches of one pass, as this project makes them."""
+    count = len(job.source) // passes
+    pairs = np.arange(number * count, (number + 1) * count)
     source, target = (np.array([len(ids[pair]) for pair in pairs]) for ids in (job.source, job.target))
-    batches = [[np.array(rows)] for rows in job.bucketed[number]]
-    return OnePass(pairs, source, target, config_from_dict(job.config).training.batch, seed=1, batches=batches)
+    return BatchPlan(pairs, source, target, config_from_dict(job.config).training.batch, seed=1)
 
 
 def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], target: NDArray[Any]) -> float:
@@ -182,7 +170,7 @@ def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator
         trainer = Trainer(
             model=model,
             dataset=Dataset("train", source, target, "", "", ""),
-            plan=one_pass(job, 0),
+            plan=plan_of(job, 0, passes),
             config=config.training.model_copy(update={**updates, "average_last": None}),
             device=device,
             dtype=dtype,
@@ -195,7 +183,7 @@ def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator
             processes=processes,
         )
         for number in range(passes):
-            trainer.plan = one_pass(job, number)
+            trainer.plan = plan_of(job, number, passes)
             trainer.total_steps = (number + 1) * trainer.updates_per_epoch
             before = trainer.progress.seconds
             with contextlib.redirect_stderr(io.StringIO()):  # It would tell of validations that do not happen.
