@@ -3,16 +3,18 @@
     python benchmarks/peers.py --data FOLDER [--pairs N] [--rounds R] [--threads 2] [--device cuda]
         [--peers-python PYTHON]
 
-Each trains in a process of its own, and they take turns: while one makes a pass over some pairs, the others wait. All
-have the dimensions, the vocabularies and the batch size of configs/tutorial.yaml. The first pass warms up; in each
-further one, over new pairs, the rate of a loop is divided by that of the plain loop, and the medians are printed.
+Each trains in a process of its own, and they take turns: while one makes a pass over some batches, the others wait. All
+have the dimensions, the vocabularies and the batch size of configs/tutorial.yaml. A pass has as many batches for each,
+made of all the pairs, as in training: in random order, or, for loops that know them, buckets of similar length. The
+first pass warms up; in each further one, over new batches, the rate of a loop is divided by that of the plain loop, and
+the medians are printed.
 
     tokens/s    target tokens with their ends; padding is not counted
     ceiling     of the matrix products that the tokens need, as a share of those that PyTorch does in the same time in
                 the same arithmetic, when it does nothing else (2,048 rows and columns; on a GPU 8,192)
     peak        the most memory that the process held; of several, the first; with --device cuda that of the GPU
-    loss        of the training pairs of the last pass, nats a token, dropout on. The settings of training are the same
-                for all, initialization and details are each toolkit's own
+    loss        of the training pairs of the last pass, nats a token, dropout on: not the same pairs with buckets and
+                without. The settings of training are the same for all, initialization and details each toolkit's own
 
 A toolkit that is not installed is left out. They may live in another environment with PyTorch and NumPy, whose
 interpreter is PYTHON. All processes stay in memory to the end: some 1.5 GB each. On a GPU give passes of some thousand
@@ -47,7 +49,7 @@ from numpy.typing import NDArray
 
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
-from translate.data.batching import BatchPlan
+from translate.data.batching import BatchPlan, Indices
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.device import PRECISIONS, avoid_cudnn_attention, keep_memory, name_of, resolve_device
 from translate.model.build import build_model
@@ -64,12 +66,15 @@ from translate.training.trainer import Trainer
 # What `translate.device.keep_memory` asks of glibc, as its users set it.
 KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(2**26)}
 
+# What knows no buckets of sentences of similar length, as it comes.
+IN_RANDOM_ORDER = {"plain nn.Transformer", "Hugging Face Marian", "JoeyNMT"}
+
 
 # --- what is trained -------------------------------------------------------------------------------------------------
 
 
 def make_job(asked: argparse.Namespace) -> Job:
-    """Choose the pairs of each pass and put them into batches."""
+    """Make the batches of each pass."""
     overrides = [f"data.root={asked.data.resolve()}", f"device={asked.device}", f"threads={asked.threads}"]
     config = load_config(asked.config, overrides)
     assert config.data.cache is not None, "load_config fills it in"
@@ -77,11 +82,19 @@ def make_job(asked: argparse.Namespace) -> Job:
     cache = CorpusCache(config.data.cache)
     source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
     dataset = cache.dataset(codecs, text)
-    passes = 1 + asked.rounds
-    pairs = np.random.default_rng(1).permutation(len(dataset))[: passes * asked.pairs].tolist()
-    if len(pairs) < passes * asked.pairs:
-        raise SystemExit(f"{passes} passes over {asked.pairs} pairs each, but there are only {len(pairs)}")
-    job = Job(
+    batch = limited(config).training.batch
+    rows, everything = batch.max_sentences, np.arange(len(dataset))
+    assert rows is not None
+    plan = BatchPlan(everything, dataset.source.lengths, dataset.target.lengths, batch, seed=1)
+    # The batches of an epoch, in its order, but for the one that the rest of the pairs makes.
+    buckets = [pairs for [pairs] in plan.epoch(0) if len(pairs) == rows]
+    passes, count = 1 + asked.rounds, asked.pairs // rows
+    if len(buckets) < passes * count:
+        raise SystemExit(f"{passes} passes of {count} batches each, but there are only {len(buckets)}")
+    shuffled = np.random.default_rng(1).permutation(everything)[: passes * count * rows]
+    pairs = np.concatenate([shuffled, *buckets[: passes * count]])
+    places = np.arange(len(pairs)).reshape(2, passes, count, rows).tolist()
+    return Job(
         config=config_to_dict(limited(config)),
         device=asked.device,
         arithmetic=name_of(
@@ -90,20 +103,11 @@ def make_job(asked: argparse.Namespace) -> Job:
         threads=asked.threads,
         source_words=len(source.vocabulary),
         target_words=len(target.vocabulary),
-        source=[dataset.source[pair].tolist() for pair in pairs],
-        target=[dataset.target[pair].tolist() for pair in pairs],
-        shuffled=[],
-        bucketed=[],
+        source=[dataset.source[pair].tolist() for pair in pairs.tolist()],
+        target=[dataset.target[pair].tolist() for pair in pairs.tolist()],
+        shuffled=places[0],
+        bucketed=places[1],
     )
-    rows = limited(config).training.batch.max_sentences
-    assert rows is not None
-    for number in range(passes):
-        first = number * asked.pairs
-        last = first + asked.pairs
-        job.shuffled.append([list(range(start, min(start + rows, last))) for start in range(first, last, rows)])
-        job.bucketed.append([batch.tolist() for [batch] in plan_of(job, number, passes).epoch(number)])
-        assert len(job.shuffled[-1]) == len(job.bucketed[-1])
-    return job
 
 
 def limited(config: Config) -> Config:
@@ -115,12 +119,22 @@ def limited(config: Config) -> Config:
     return config.model_copy(update={"training": config.training.model_copy(update={"batch": sentences})})
 
 
-def plan_of(job: Job, number: int, passes: int) -> BatchPlan:
-    """The batches of one pass, as this project makes them."""
-    count = len(job.source) // passes
-    pairs = np.arange(number * count, (number + 1) * count)
+@dataclass(frozen=True)
+class OnePass(BatchPlan):
+    """Given batches, as the plan of an epoch."""
+
+    batches: list[list[Indices]] = field(default_factory=list)
+
+    def epoch(self, epoch: int) -> list[list[Indices]]:
+        return self.batches
+
+
+def one_pass(job: Job, number: int) -> OnePass:
+    """The bucketed batches of a pass, for this project."""
+    pairs = np.concatenate(job.bucketed[number])
     source, target = (np.array([len(ids[pair]) for pair in pairs]) for ids in (job.source, job.target))
-    return BatchPlan(pairs, source, target, config_from_dict(job.config).training.batch, seed=1)
+    batches = [[np.array(rows)] for rows in job.bucketed[number]]
+    return OnePass(pairs, source, target, config_from_dict(job.config).training.batch, seed=1, batches=batches)
 
 
 def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], target: NDArray[Any]) -> float:
@@ -170,7 +184,7 @@ def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator
         trainer = Trainer(
             model=model,
             dataset=Dataset("train", source, target, "", "", ""),
-            plan=plan_of(job, 0, passes),
+            plan=one_pass(job, 0),
             config=config.training.model_copy(update={**updates, "average_last": None}),
             device=device,
             dtype=dtype,
@@ -183,7 +197,7 @@ def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator
             processes=processes,
         )
         for number in range(passes):
-            trainer.plan = plan_of(job, number, passes)
+            trainer.plan = one_pass(job, number)
             trainer.total_steps = (number + 1) * trainer.updates_per_epoch
             before = trainer.progress.seconds
             with contextlib.redirect_stderr(io.StringIO()):  # It would tell of validations that do not happen.
@@ -203,6 +217,10 @@ class Contender:
     environment: dict[str, str] = field(default_factory=dict)
     install: str = ""
     passes: list[Pass] = field(default_factory=list)
+
+    @property
+    def buckets(self) -> bool:
+        return self.title not in IN_RANDOM_ORDER
 
     def start(self, folder: Path, threads: int) -> None:
         self.messages = folder / f"{self.title}, {self.arithmetic}.txt"
@@ -254,8 +272,12 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
         Contender("ceiling", job.arithmetic, loop("ceiling")),
         Contender("plain nn.Transformer", "float32", loop("plain")),
         Contender("tuned nn.Transformer", job.arithmetic, loop("tuned"), KEPT_MEMORY),
-        Contender("Hugging Face Marian", "float32", loop("marian", peers), install="pip install transformers"),
-        Contender("JoeyNMT", "float32", loop("joey", peers), install="pip install joeynmt importlib_metadata"),
+        Contender(
+            "Hugging Face Marian", "float32", loop("marian", peers), install="pip install transformers", buckets=False
+        ),
+        Contender(
+            "JoeyNMT", "float32", loop("joey", peers), install="pip install joeynmt importlib_metadata", buckets=False
+        ),
         Contender("this project", "float32", ours("float32")),
     ]
     if job.device == "cpu":
@@ -274,13 +296,14 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
 
 def report(asked: argparse.Namespace, job: Job, ceiling: Contender, loops: list[Contender]) -> None:
     """Print the table."""
-    source, target = (np.array([len(line) + 1 for line in lines]) for lines in (job.source, job.target))
-    flops = flops_per_token(job.model, job.target_words, source, target)
-    tokens = target.reshape(1 + asked.rounds, -1).sum(1)[1:]
     limits = {name: statistics.median(one[name] for one in ceiling.passes[1:]) for name in {"float32", job.arithmetic}}
+    tokens, flops = zip(*(work(job, buckets) for buckets in (False, True)), strict=True)
+    about = [
+        f"{count.mean():.0f} target tokens a pass, of {each / 1e6:.1f} MFLOP each"
+        for count, each in zip(tokens, flops, strict=True)
+    ]
     print(
-        f"{asked.rounds} passes over {asked.pairs} pairs each, {len(job.shuffled[0])} updates and about "
-        f"{tokens.mean():.0f} target tokens a pass; {flops / 1e6:.1f} MFLOP a target token; vocabularies of "
+        f"{asked.rounds} passes of {len(job.shuffled[0])} updates: {about[0]}, in buckets {about[1]}; vocabularies of "
         f"{job.source_words} and {job.target_words}; {asked.threads} threads of {os.cpu_count()} CPUs; {job.device}"
     )
     print("ceiling: " + ", ".join(f"{name} {limit / 1e9:.0f} GFLOP/s" for name, limit in limits.items()))
@@ -288,15 +311,31 @@ def report(asked: argparse.Namespace, job: Job, ceiling: Contender, loops: list[
         f"{'':<22}{'arithmetic':<11}{'tokens/s':>9}{'times plain':>13}{'(from-to)':>13}{'ceiling':>9}{'peak':>10}"
         f"{'loss':>7}"
     )
+    plain = rates(loops[0], tokens[0])
     for loop in loops:
-        measured = list(zip(loops[0].passes[1:], loop.passes[1:], strict=True))
-        ratios = [plain["seconds"] / own["seconds"] for plain, own in measured]
-        rate = statistics.median(count / own["seconds"] for count, (_, own) in zip(tokens, measured, strict=True))
+        own = rates(loop, tokens[loop.buckets])
+        ratios, rate = own / plain, float(np.median(own))
+        share = rate * flops[loop.buckets] / limits[loop.arithmetic]
         print(
-            f"{loop.title:<22}{loop.arithmetic:<11}{rate:>9.0f}{statistics.median(ratios):>13.2f}"
-            f"{f'({min(ratios):.2f}-{max(ratios):.2f})':>13}{rate * flops / limits[loop.arithmetic]:>9.0%}"
+            f"{loop.title:<22}{loop.arithmetic:<11}{rate:>9.0f}{np.median(ratios):>13.2f}"
+            f"{f'({min(ratios):.2f}-{max(ratios):.2f})':>13}{share:>9.0%}"
             f"{loop.passes[-1]['peak'] / 2**20:>6.0f} MiB{loop.passes[-1]['loss']:>7.2f}"
         )
+
+
+def work(job: Job, buckets: bool) -> tuple[NDArray[np.int64], float]:
+    """The target tokens of each pass but the first, and the operations that one of them takes."""
+    passes = [np.concatenate(batches) for batches in (job.bucketed if buckets else job.shuffled)]
+    source, target = (
+        [np.array([len(ids[pair]) + 1 for pair in pairs]) for pairs in passes[1:]] for ids in (job.source, job.target)
+    )
+    flops = flops_per_token(job.model, job.target_words, np.concatenate(source), np.concatenate(target))
+    return np.array([lengths.sum() for lengths in target]), flops
+
+
+def rates(loop: Contender, tokens: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The target tokens that a loop trained on in a second of each pass but the first."""
+    return np.array([count / one["seconds"] for count, one in zip(tokens, loop.passes[1:], strict=True)])
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from loops import LOOPS, Job, Pass, PlainTransformer, serve
-from peers import flops_per_token, plan_of, this_project
+from peers import flops_per_token, make_job, this_project, work
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
@@ -39,19 +40,31 @@ def job() -> Job:
     rng = np.random.default_rng(1)
     lines = [rng.integers(4, 20, size=rng.integers(1, 7)).tolist() for _ in range(PAIRS)] * PASSES
     shuffled = [np.arange(PAIRS * number, PAIRS * (number + 1)).reshape(-1, ROWS).tolist() for number in range(PASSES)]
-    made = Job(config_to_dict(config), "cpu", "float32", 1, 20, 23, lines, lines, shuffled, [])
-    made.bucketed.extend(
-        [batch.tolist() for [batch] in plan_of(made, number, PASSES).epoch(number)] for number in range(PASSES)
+    return Job(config_to_dict(config), "cpu", "float32", 1, 20, 23, lines, lines, shuffled, shuffled)
+
+
+def test_batches_are_those_of_an_epoch(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for language in ("de", "en"):
+        lines = ["x" * length for length in rng.integers(1, 100, size=200)]
+        (tmp_path / f"train.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config = tmp_path / "small.yaml"
+    config.write_text(
+        f"extends: {ROOT / 'configs' / 'tutorial.yaml'}\n"
+        f"data: {{cache: {tmp_path}}}\ntext: {{tokenizer: {{kind: char}}}}\n"
+        f"training: {{batch: {{max_sentences: {ROWS}}}}}\n",
+        encoding="utf-8",
     )
-    return made
-
-
-def test_buckets_are_the_same_pairs_in_as_many_batches(job: Job) -> None:
-    for shuffled, bucketed in zip(job.shuffled, job.bucketed, strict=True):
-        assert len(shuffled) == len(bucketed)
-        assert sorted(chain(*shuffled)) == sorted(chain(*bucketed))
-        widths = [sorted(len(job.source[row]) for row in rows) for rows in bucketed]
-        assert all(a[-1] <= b[0] or b[-1] <= a[0] for a in widths for b in widths if a is not b)
+    made = make_job(Namespace(data=tmp_path, config=config, threads=1, device="cpu", pairs=PAIRS, rounds=PASSES - 1))
+    for passes in (made.shuffled, made.bucketed):
+        assert np.shape(passes) == (PASSES, PAIRS // ROWS, ROWS)
+        assert len(set(chain(*chain(*passes)))) == PAIRS * PASSES
+    widths = np.array([len(line) for line in made.source])
+    # Of 200 lengths up to 99, eight neighbours are some four apart.
+    assert np.ptp(widths[made.bucketed], axis=-1).max() < 10 < np.ptp(widths[made.shuffled], axis=-1).min()
+    tokens, flops = work(made, True)
+    assert tokens.tolist() == [sum(len(made.target[row]) + 1 for row in chain(*rows)) for rows in made.bucketed[1:]]
+    assert flops > 0
 
 
 @pytest.mark.slow
