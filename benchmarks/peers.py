@@ -272,12 +272,8 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
         Contender("ceiling", job.arithmetic, loop("ceiling")),
         Contender("plain nn.Transformer", "float32", loop("plain")),
         Contender("tuned nn.Transformer", job.arithmetic, loop("tuned"), KEPT_MEMORY),
-        Contender(
-            "Hugging Face Marian", "float32", loop("marian", peers), install="pip install transformers", buckets=False
-        ),
-        Contender(
-            "JoeyNMT", "float32", loop("joey", peers), install="pip install joeynmt importlib_metadata", buckets=False
-        ),
+        Contender("Hugging Face Marian", "float32", loop("marian", peers), install="pip install transformers"),
+        Contender("JoeyNMT", "float32", loop("joey", peers), install="pip install joeynmt importlib_metadata"),
         Contender("this project", "float32", ours("float32")),
     ]
     if job.device == "cpu":
