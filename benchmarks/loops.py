@@ -41,8 +41,8 @@ class Job:
         device: cpu or cuda.
         arithmetic: float32 or bfloat16, whichever is the quicker one here.
         source, target: ids of each sentence, without BOS and EOS.
-        shuffled: the batches of each pass, in random order.
-        bucketed: the same pairs, in as many batches of sentences of similar length.
+        shuffled: the batches of each pass, of pairs in random order.
+        bucketed: as many batches, each of sentences of similar length; they have pairs of their own in `source`.
     """
 
     config: dict[str, Any]
@@ -90,7 +90,7 @@ def train(job: Job, passes: list[Batches], update: Callable[[Tensor, Tensor], Te
             counts.append(sum(len(job.target[row]) + 1 for row in rows))
         # Once a pass: each look at a loss would wait for a GPU.
         loss = sum(mean * count for mean, count in zip(torch.stack(losses).tolist(), counts, strict=True)) / sum(counts)
-        yield {"seconds": time.perf_counter() - started, "loss": loss}
+        yield {"seconds": time.perf_counter() - started, "tokens": sum(counts), "loss": loss}
 
 
 # --- PyTorch ---------------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def joey(job: Job) -> Iterator[Pass]:
             src_prompt_mask=None,
             trg=framed_BT,
             trg_prompt_mask=None,
-            indices=torch.arange(len(source_BS)),
+            indices=torch.arange(len(source_BS), device=job.device),
             device=torch.device(job.device),
             pad_index=PAD,
             eos_index=EOS,
@@ -378,7 +378,8 @@ def opennmt(job: Job) -> Iterator[Pass]:
     for batches in job.bucketed:
         started = time.perf_counter()
         statistics = trainer.train(fed(batches), 0, valid_steps=10**9)
-        yield {"seconds": time.perf_counter() - started, "loss": statistics.xent()}
+        seconds = time.perf_counter() - started
+        yield {"seconds": seconds, "tokens": float(statistics.n_words), "loss": statistics.xent()}
 
 
 LOOPS: dict[str, Callable[[Job], Iterator[Pass]]] = {

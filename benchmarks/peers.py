@@ -1,4 +1,4 @@
-"""How fast this project trains beside a plain loop, a tuned one and other toolkits, on the same cores and pairs.
+"""How fast this project trains beside a plain loop, a tuned one and other toolkits, on the same cores and text.
 
     python benchmarks/peers.py --data FOLDER [--pairs N] [--rounds R] [--threads 2] [--device cuda]
         [--peers-python PYTHON]
@@ -65,9 +65,6 @@ from translate.training.trainer import Trainer
 
 # What `translate.device.keep_memory` asks of glibc, as its users set it.
 KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(2**26)}
-
-# What knows no buckets of sentences of similar length, as it comes.
-IN_RANDOM_ORDER = {"plain nn.Transformer", "Hugging Face Marian", "JoeyNMT"}
 
 
 # --- what is trained -------------------------------------------------------------------------------------------------
@@ -199,12 +196,13 @@ def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator
         for number in range(passes):
             trainer.plan = one_pass(job, number)
             trainer.total_steps = (number + 1) * trainer.updates_per_epoch
-            before = trainer.progress.seconds
+            seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
             with contextlib.redirect_stderr(io.StringIO()):  # It would tell of validations that do not happen.
                 trainer.train(metrics, guard)
             rows = map(json.loads, (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
             loss = [row["nll"] for row in rows if row["kind"] == "train"][-1]
-            yield {"seconds": trainer.progress.seconds - before, "loss": loss}
+            progress = trainer.progress
+            yield {"seconds": progress.seconds - seconds, "tokens": progress.target_tokens - tokens, "loss": loss}
 
 
 @dataclass
@@ -217,10 +215,6 @@ class Contender:
     environment: dict[str, str] = field(default_factory=dict)
     install: str = ""
     passes: list[Pass] = field(default_factory=list)
-
-    @property
-    def buckets(self) -> bool:
-        return self.title not in IN_RANDOM_ORDER
 
     def start(self, folder: Path, threads: int) -> None:
         self.messages = folder / f"{self.title}, {self.arithmetic}.txt"
@@ -292,46 +286,31 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
 
 def report(asked: argparse.Namespace, job: Job, ceiling: Contender, loops: list[Contender]) -> None:
     """Print the table."""
-    limits = {name: statistics.median(one[name] for one in ceiling.passes[1:]) for name in {"float32", job.arithmetic}}
-    tokens, flops = zip(*(work(job, buckets) for buckets in (False, True)), strict=True)
-    about = [
-        f"{count.mean():.0f} target tokens a pass, of {each / 1e6:.1f} MFLOP each"
-        for count, each in zip(tokens, flops, strict=True)
-    ]
+    limits = {
+        name: statistics.median(one[name] for one in ceiling.passes[1:]) for name in sorted({"float32", job.arithmetic})
+    }
+    source, target = (np.array([len(line) + 1 for line in lines]) for lines in (job.source, job.target))
+    flops = flops_per_token(job.model, job.target_words, source, target)
     print(
-        f"{asked.rounds} passes of {len(job.shuffled[0])} updates: {about[0]}, in buckets {about[1]}; vocabularies of "
-        f"{job.source_words} and {job.target_words}; {asked.threads} threads of {os.cpu_count()} CPUs; {job.device}"
+        f"{asked.rounds} passes of {len(job.shuffled[0])} updates; {flops / 1e6:.1f} MFLOP a target token; "
+        f"vocabularies of {job.source_words} and {job.target_words}; {asked.threads} threads of {os.cpu_count()} CPUs; "
+        f"{job.device}"
     )
     print("ceiling: " + ", ".join(f"{name} {limit / 1e9:.0f} GFLOP/s" for name, limit in limits.items()))
     print(
         f"{'':<22}{'arithmetic':<11}{'tokens/s':>9}{'times plain':>13}{'(from-to)':>13}{'ceiling':>9}{'peak':>10}"
         f"{'loss':>7}"
     )
-    plain = rates(loops[0], tokens[0])
     for loop in loops:
-        own = rates(loop, tokens[loop.buckets])
-        ratios, rate = own / plain, float(np.median(own))
-        share = rate * flops[loop.buckets] / limits[loop.arithmetic]
+        rates, plain = (
+            np.array([one["tokens"] / one["seconds"] for one in each.passes[1:]]) for each in (loop, loops[0])
+        )
+        ratios, rate = rates / plain, float(np.median(rates))
         print(
             f"{loop.title:<22}{loop.arithmetic:<11}{rate:>9.0f}{np.median(ratios):>13.2f}"
-            f"{f'({min(ratios):.2f}-{max(ratios):.2f})':>13}{share:>9.0%}"
+            f"{f'({min(ratios):.2f}-{max(ratios):.2f})':>13}{rate * flops / limits[loop.arithmetic]:>9.0%}"
             f"{loop.passes[-1]['peak'] / 2**20:>6.0f} MiB{loop.passes[-1]['loss']:>7.2f}"
         )
-
-
-def work(job: Job, buckets: bool) -> tuple[NDArray[np.int64], float]:
-    """The target tokens of each pass but the first, and the operations that one of them takes."""
-    passes = [np.concatenate(batches) for batches in (job.bucketed if buckets else job.shuffled)]
-    source, target = (
-        [np.array([len(ids[pair]) + 1 for pair in pairs]) for pairs in passes[1:]] for ids in (job.source, job.target)
-    )
-    flops = flops_per_token(job.model, job.target_words, np.concatenate(source), np.concatenate(target))
-    return np.array([lengths.sum() for lengths in target]), flops
-
-
-def rates(loop: Contender, tokens: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The target tokens that a loop trained on in a second of each pass but the first."""
-    return np.array([count / one["seconds"] for count, one in zip(tokens, loop.passes[1:], strict=True)])
 
 
 def main() -> None:
