@@ -42,7 +42,7 @@ def test_activation_checkpointing_changes_nothing_and_can_be_switched_on_later(
 def test_the_rehearsal_changes_nothing(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Trainer, "_try_largest_batch", lambda self: None)
+    monkeypatch.setattr(Trainer, "_try", lambda self, largest: None)
     assert_same_run(train(tiny.config()), uninterrupted())
 
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -136,19 +137,74 @@ def test_a_model_blown_up_leaves_a_log_that_is_json(tiny: TinyProject) -> None:
 # --- memory and disk -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("update", [1, 4])
-def test_out_of_memory_says_what_to_change(update: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full() -> None:
-        torch.empty(2**50, dtype=torch.uint8)
+REMEDIES = (
+    "lower training.batch.max_tokens (now 200) and raise training.batch.accumulate to make up for it, "
+    "or set training.activation_checkpointing: true"
+)
 
+
+def losses(run: RunFolder) -> list[float]:
+    return [row["loss"] for row in rows(run) if row["kind"] == "train"]
+
+
+def full(*_: object) -> None:
+    torch.empty(2**50, dtype=torch.uint8)
+
+
+@pytest.mark.parametrize("update", [1, 4])
+def test_out_of_memory_goes_on_in_pieces(
+    update: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     passes = 1 if update == 1 else 1 + update  # The first is before the first update.
+    settings = ("model.dropout=0.0",)
+    undisturbed = losses(train(tiny.config(*settings)))
     at_call(monkeypatch, Transformer, "forward", passes, full)
+    disturbed = losses(train(tiny.config(*settings), overwrite=True))
+    said = [line for line in capsys.readouterr().err.split("\n") if "out of memory" in line]
+    assert said == [
+        f"out of memory at update {update}: from now on each batch is passed in 2 pieces, which add up to the same "
+        f"gradient; to do without, {REMEDIES}"
+    ]
+    assert disturbed == pytest.approx(undisturbed, rel=1e-4)
+    assert disturbed != undisturbed
+
+
+def test_pieces_get_smaller_until_they_fit(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forward = Transformer.forward
+
+    def limited(self: Transformer, source_BS: Tensor, *others: Any) -> Tensor:
+        if self.training and source_BS.numel() > 60:
+            full()
+        return forward(self, source_BS, *others)
+
+    monkeypatch.setattr(Transformer, "forward", limited)
+    train(tiny.config("training.max_steps=5"))
+    said = capsys.readouterr().err.split("\n")
+    pieces = [line.split(" pieces")[0].split()[-1] for line in said if "out of memory" in line]
+    assert pieces == ["2", "4"]
+    # What is told is what a piece takes.
+    (rows_told,) = [int(told[1]) for line in said if (told := re.search(r"activations of (\d+) rows of", line))]
+    assert rows_told < 20
+
+
+@pytest.mark.parametrize("update", [1, 4])
+def test_where_not_even_one_pair_fits_the_error_says_what_to_change(
+    update: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward, passes = Transformer.forward, []
+
+    def limited(self: Transformer, *inputs: Any) -> Tensor:
+        passes.append(1)
+        if len(passes) >= (1 if update == 1 else 1 + update):
+            full()
+        return forward(self, *inputs)
+
+    monkeypatch.setattr(Transformer, "forward", limited)
     with pytest.raises(TrainingError) as caught:
         train(tiny.config())
-    assert str(caught.value) == (
-        f"out of memory at update {update}; lower training.batch.max_tokens (now 200) and raise "
-        "training.batch.accumulate to make up for it, or set training.activation_checkpointing: true"
-    )
+    assert str(caught.value) == f"out of memory at update {update}; {REMEDIES}"
 
 
 def test_another_error_stays_what_it_is(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """The fast paths of training compute what PyTorch's own operators do: the loss, and the gradient of every parameter."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -28,13 +28,20 @@ def batch() -> Batch:
     return Batch(source_BS, source_mask_BS, target_BT, target_mask_BT, target_BT[target_mask_BT])
 
 
+MODELS = {
+    "pre-norm": {"norm": "pre"},
+    "post-norm": {"norm": "post"},
+    "as multi30k-subword.yaml": {"positions": "rotary", "qk_norm": True, "activation": "gelu", "tie": "all"},
+    "wide heads, no bias": {"positions": "learned", "d_qk": 32, "d_v": 32, "qkv_bias": False},
+}
+
+
 def gradients(
-    norm: str, settings: TrainingConfig, dtype: torch.dtype
+    model_settings: dict[str, Any], settings: TrainingConfig, dtype: torch.dtype
 ) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
     torch.manual_seed(1)
-    config = ModelConfig.model_validate(
-        {"d_model": 32, "ffn": 64, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0, "norm": norm}
-    )
+    size = {"d_model": 32, "ffn": 64, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
+    config = ModelConfig.model_validate(size | model_settings)
     model = build_transformer(config, source_size=SIZE, target_size=SIZE, pad=PAD).train()
     make_plain(model, settings.plain)
 
@@ -50,21 +57,22 @@ def gradients(
     return (loss.detach(), nll.detach()), found
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)])
 def test_loss_and_gradients_are_those_of_plain_float32(
-    norm: str, r_drop: float, dtype: torch.dtype, tolerance: float
+    name: str, r_drop: float, dtype: torch.dtype, tolerance: float
 ) -> None:
     fast = TrainingConfig(r_drop=r_drop)
     plain = TrainingConfig.model_validate({"r_drop": r_drop, "plain": list(NAMES)})
-    sums, found = gradients(norm, fast, dtype)
-    expected_sums, expected = gradients(norm, plain, torch.float32)
+    sums, found = gradients(MODELS[name], fast, dtype)
+    expected_sums, expected = gradients(MODELS[name], plain, torch.float32)
     torch.testing.assert_close(sums, expected_sums, rtol=tolerance / 20, atol=0.0)
     longest = max(gradient.norm().item() for gradient in expected.values())
-    for name, gradient in expected.items():
+    for parameter, gradient in expected.items():
         # A key's bias changes nothing: its gradient is zero, and rounding.
-        assert (found[name] - gradient).norm() <= tolerance * max(gradient.norm().item(), 1e-2 * longest), name
+        least = 1e-2 * longest
+        assert (found[parameter] - gradient).norm() <= tolerance * max(gradient.norm().item(), least), parameter
 
 
 def test_plain_dropout_is_pytorchs() -> None:

@@ -7,7 +7,7 @@ from torch import nn
 
 from translate.errors import ConfigError, TrainingError
 from translate.training.checkpoint import pack, unpack
-from translate.training.distributed import ALONE, Group, seed_of
+from translate.training.distributed import ALONE, Group, Part, seed_of
 from translate.training.interrupt import Interrupted
 from translate.training.parallel import Single, build_parallel
 
@@ -31,6 +31,15 @@ def test_parts_are_the_batch(size: int, count: int) -> None:
     assert {part.weight for part in parts} <= {0, 1}
     sizes = [part.weight * len(part.pairs) for part in parts]
     assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+@pytest.mark.parametrize("pieces", [1, 2, 4, 8])
+def test_pieces_are_the_part(size: int, pieces: int) -> None:
+    split = Part(np.arange(size), 1).split(pieces)
+    assert len(split) == min(size, pieces)
+    assert sorted(np.concatenate([piece.pairs for piece in split]).tolist()) == list(range(size))
+    assert all(piece.weight == 1 for piece in split)
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -44,6 +44,10 @@ class Part(NamedTuple):
     pairs: Indices
     weight: int
 
+    def split(self, pieces: int) -> list["Part"]:
+        """The same in so many pieces, or as many as it has pairs."""
+        return [Part(self.pairs[i::pieces], self.weight) for i in range(min(pieces, len(self.pairs)))]
+
 
 class Processes:
     """A process by itself: what holds for several means for one of them."""

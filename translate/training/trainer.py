@@ -6,7 +6,7 @@ It knows nothing of text, of decoding, nor of where scores come from: validation
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ from translate.training.parallel import build_parallel
 from translate.training.progress import Progress, Validation, describe, perplexity
 from translate.training.recompute import recompute_blocks
 from translate.training.recorded import build_update
-from translate.training.rehearsal import largest_batch, rehearsal
+from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
 from translate.training.schedule import build_schedule
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog
@@ -33,6 +33,7 @@ from translate.training.tracking import Bar, MetricsLog
 NON_FINITE_UPDATES = 10  # in a row, after which training stops
 
 
+T = TypeVar("T")
 Validate = Callable[[Model, Callable[[], None]], Validation]
 
 
@@ -94,6 +95,7 @@ class Trainer:
         self.processes = processes
         self.progress = Progress()
         self.signal = 0  # that one of the processes has got
+        self.pieces = 1  # that each batch is passed in: more where memory is too little for a whole one
         self.recent_seconds = 0.0
         self.updates_per_epoch = len(plan.epoch(0))
         epochs = math.inf if config.max_epochs is None else config.max_epochs
@@ -136,7 +138,8 @@ class Trainer:
         return self.progress
 
     def _loop(self) -> None:
-        self._try_largest_batch()
+        largest = largest_batch(self.plan, self.progress.epoch, self.model)
+        self._until_it_fits(lambda: self._try(largest), [largest.pairs])
         if self._validation_is_due():  # A resumed run may have stopped just before, or in the middle of it.
             self._validate()
             self._save()
@@ -158,11 +161,27 @@ class Trainer:
                 break
         self._validate_mean()
 
-    def _try_largest_batch(self) -> None:
+    def _until_it_fits(self, work: Callable[[], T], batches: list[Indices]) -> T:
+        """What `work` returns, which passes these batches: if memory runs out, again in twice as many pieces."""
+        while True:
+            try:
+                return work()
+            except (RuntimeError, MemoryError) as error:
+                # Of several processes the others would go on waiting for this one.
+                alone = self.processes.count == 1
+                if not (is_out_of_memory(error) and alone and self.pieces < max(map(len, batches))):
+                    raise
+            release_memory()
+            self.pieces *= 2
+            self.bar.say(
+                f"out of memory at update {self.progress.step + 1}: from now on each batch is passed in {self.pieces} "
+                f"pieces, which add up to the same gradient; to do without, {remedies(self.config)}"
+            )
+
+    def _try(self, largest: LargestBatch) -> None:
         """Pass it once, without consequence, so that too little memory shows before anything else is done."""
-        batch = largest_batch(self.plan, self.progress.epoch, self.model)
         with rehearsal(
-            batch,
+            LargestBatch(largest.pairs[:: self.pieces], largest.longest),
             model=self.model,
             optimizers=self.update.optimizers,
             config=self.config,
@@ -172,7 +191,7 @@ class Trainer:
         ):
             # With as many batches an update as processes each of them gets whole ones.
             whole = self.config.batch.accumulate >= self.processes.count
-            self._gradients([batch.pairs] * (self.processes.count if whole else 1))
+            self._gradients([largest.pairs] * (self.processes.count if whole else 1))
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
@@ -190,8 +209,7 @@ class Trainer:
         started = time.perf_counter()
         progress = self.progress
         rate = self.config.optimizer.lr * self.schedule(progress.step + 1)
-        self.update.begin()
-        sums = self._of_all_processes(self._gradients(batches))
+        sums = self._of_all_processes(self._until_it_fits(lambda: self._gradients_from_zero(batches), batches))
         norm = self.update.clip()
         if math.isfinite(norm):
             self.update.step(rate)
@@ -208,6 +226,10 @@ class Trainer:
         self.recent_seconds += seconds
         self.bar.advance()
 
+    def _gradients_from_zero(self, batches: list[Indices]) -> Sums:
+        self.update.begin()
+        return self._gradients(batches)
+
     def _gradients(self, indices: list[Indices]) -> Sums:
         """Add up the gradients of the batches, each divided by the number of target tokens in all of them.
 
@@ -215,7 +237,7 @@ class Trainer:
         """
         self.model.train()
         pairs = self.dataset.epoch(self.progress.epoch)
-        parts = self.processes.parts(indices)
+        parts = [piece for part in self.processes.parts(indices) for piece in part.split(self.pieces)]
         batches = [make_batch(pairs, part.pairs) for part in parts]
         counts = [part.weight * len(batch.labels_N) for part, batch in zip(parts, batches, strict=True)]
         # The mean over processes, because such is also the mean that is taken of their gradients.
