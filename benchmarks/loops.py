@@ -400,7 +400,8 @@ def serve(passes: Iterator[Pass], device: str) -> None:
     for _ in sys.stdin:
         try:
             with contextlib.redirect_stdout(sys.stderr):  # where toolkits may log what they like
-                found: dict[str, Any] = {**next(passes), "peak": peak_memory(device)}
+                found: dict[str, Any] = next(passes)
+                found.setdefault("peak", peak_memory(device))
         except ImportError as error:
             found = {"missing": str(error)}
         print(json.dumps(found), flush=True)

@@ -12,9 +12,11 @@ the medians are printed.
     tokens/s    target tokens with their ends; padding is not counted
     ceiling     of the matrix products that the tokens need, as a share of those that PyTorch does in the same time in
                 the same arithmetic, when it does nothing else (2,048 rows and columns; on a GPU 8,192)
-    peak        the most memory that the process held; of several, the first; with --device cuda that of the GPU
+    peak        the most memory that the process held, or that its processes held together; with --device cuda that of
+                the GPU
     loss        of the training pairs of the last pass, nats a token, dropout on: not the same pairs with buckets and
-                without. The settings of training are the same for all, initialization and details each toolkit's own
+                without. The settings of training are the same for all, initialization and details each toolkit's own.
+                "random order" is this project on the very batches of the plain loop
 
 A toolkit that is not installed is left out. They may live in another environment with PyTorch and NumPy, whose
 interpreter is PYTHON. All processes stay in memory to the end: some 1.5 GB each. On a GPU give passes of some thousand
@@ -44,7 +46,7 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np
 import torch
-from loops import Job, Pass, serve
+from loops import Batches, Job, Pass, peak_memory, serve
 from numpy.typing import NDArray
 
 from translate.config.loading import config_from_dict, config_to_dict, load_config
@@ -126,12 +128,12 @@ class OnePass(BatchPlan):
         return self.batches
 
 
-def one_pass(job: Job, number: int) -> OnePass:
-    """The bucketed batches of a pass, for this project."""
-    pairs = np.concatenate(job.bucketed[number])
+def one_pass(job: Job, batches: Batches) -> OnePass:
+    """The batches of a pass, for this project."""
+    pairs = np.concatenate(batches)
     source, target = (np.array([len(ids[pair]) for pair in pairs]) for ids in (job.source, job.target))
-    batches = [[np.array(rows)] for rows in job.bucketed[number]]
-    return OnePass(pairs, source, target, config_from_dict(job.config).training.batch, seed=1, batches=batches)
+    updates = [[np.array(rows)] for rows in batches]
+    return OnePass(pairs, source, target, config_from_dict(job.config).training.batch, seed=1, batches=updates)
 
 
 def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], target: NDArray[Any]) -> float:
@@ -157,19 +159,19 @@ def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], ta
 # --- who trains ------------------------------------------------------------------------------------------------------
 
 
-def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator[Pass]:
+def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes: Processes) -> Iterator[Pass]:
     """The real trainer; its updates are timed, with making their batches, but not validations, which are empty here."""
     config = config_from_dict(job.config)
     device = resolve_device(job.device, max(1, job.threads // processes.count))
     avoid_cudnn_attention()
     if "memory" not in config.training.plain:
         keep_memory()
-    passes = len(job.bucketed)
     offsets = [np.cumsum([0, *map(len, ids)]) for ids in (job.source, job.target)]
     source, target = (
         EncodedText(np.concatenate(ids), cut) for ids, cut in zip((job.source, job.target), offsets, strict=True)
     )
-    updates = {"max_epochs": passes, "max_steps": None, "patience": None, "log_every": 10**9, "validate_every": None}
+    updates = {"max_epochs": len(passes), "max_steps": None, "patience": None}
+    silence = {"log_every": 10**9, "validate_every": None, "average_last": None}
     sizes = {"source_size": job.source_words, "target_size": job.target_words}
     model = build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
     make_plain(model.to(device), config.training.plain)
@@ -181,8 +183,8 @@ def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator
         trainer = Trainer(
             model=model,
             dataset=Dataset("train", source, target, "", "", ""),
-            plan=one_pass(job, 0),
-            config=config.training.model_copy(update={**updates, "average_last": None}),
+            plan=one_pass(job, passes[0]),
+            config=config.training.model_copy(update={**updates, **silence}),
             device=device,
             dtype=dtype,
             validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, "", None, []),
@@ -193,16 +195,22 @@ def this_project(job: Job, dtype: torch.dtype, processes: Processes) -> Iterator
             bar=NoBar,
             processes=processes,
         )
-        for number in range(passes):
-            trainer.plan = one_pass(job, number)
-            trainer.total_steps = (number + 1) * trainer.updates_per_epoch
+        trainer.total_steps = 0
+        for batches in passes:
+            trainer.plan = one_pass(job, batches)
+            trainer.total_steps += len(batches)
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
             with contextlib.redirect_stderr(io.StringIO()):  # It would tell of validations that do not happen.
                 trainer.train(metrics, guard)
             rows = map(json.loads, (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
             loss = [row["nll"] for row in rows if row["kind"] == "train"][-1]
             progress = trainer.progress
-            yield {"seconds": progress.seconds - seconds, "tokens": progress.target_tokens - tokens, "loss": loss}
+            yield {
+                "seconds": progress.seconds - seconds,
+                "tokens": progress.target_tokens - tokens,
+                "loss": loss,
+                "peak": float(processes.gather(peak_memory(job.device)).sum()),
+            }
 
 
 @dataclass
@@ -256,8 +264,18 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
     def loop(name: str, python: str = sys.executable) -> list[str]:
         return [python, loops, str(path), name]
 
-    def ours(arithmetic: str, *launcher: str) -> list[str]:
-        return [sys.executable, *launcher, __file__, "--data", str(asked.data), "--worker", str(path), arithmetic]
+    def ours(arithmetic: str, *launcher: str, order: str = "bucketed") -> list[str]:
+        return [
+            sys.executable,
+            *launcher,
+            __file__,
+            "--data",
+            str(asked.data),
+            "--worker",
+            str(path),
+            arithmetic,
+            order,
+        ]
 
     peers = str(asked.peers_python)
     # OpenNMT-py asks for a PyTorch before 2.3, and works with later ones.
@@ -268,10 +286,11 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
         Contender("tuned nn.Transformer", job.arithmetic, loop("tuned"), KEPT_MEMORY),
         Contender("Hugging Face Marian", "float32", loop("marian", peers), install="pip install transformers"),
         Contender("JoeyNMT", "float32", loop("joey", peers), install="pip install joeynmt importlib_metadata"),
-        Contender("this project", "float32", ours("float32")),
     ]
     if job.device == "cpu":
-        found.insert(-1, Contender("OpenNMT-py", "float32", loop("opennmt", peers), install=alone))
+        found.append(Contender("OpenNMT-py", "float32", loop("opennmt", peers), install=alone))
+    found.append(Contender("random order", "float32", ours("float32", order="shuffled")))
+    found.append(Contender("this project", "float32", ours("float32")))
     if job.arithmetic != "float32":
         found.append(Contender("this project", job.arithmetic, ours(job.arithmetic)))
     if asked.threads > 1 and job.device == "cpu":
@@ -323,15 +342,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--peers-python", type=Path, default=Path(sys.executable), metavar="PYTHON")
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     if asked.worker:
-        path, arithmetic = asked.worker
+        path, arithmetic, order = asked.worker
         job = Job.read(Path(path))
         torch.manual_seed(1)
         with Group.of_environment() if "WORLD_SIZE" in os.environ else nullcontext(ALONE) as processes:
-            passes = this_project(job, PRECISIONS[arithmetic], processes)
+            passes = this_project(job, getattr(job, order), PRECISIONS[arithmetic], processes)
             if processes.rank == 0:
                 serve(passes, job.device)
             else:  # The others keep step with the first.

@@ -4,7 +4,6 @@ import io
 import json
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -26,7 +25,7 @@ PAIRS, PASSES, ROWS = 24, 4, 8
 OWN_LOOPS: dict[str, Callable[[Job], Iterator[Pass]]] = {
     "plain": LOOPS["plain"],
     "tuned": LOOPS["tuned"],
-    "this project": partial(this_project, dtype=torch.float32, processes=ALONE),
+    "this project": lambda job: this_project(job, job.bucketed, torch.float32, ALONE),
 }
 
 
