@@ -60,6 +60,24 @@ def test_writing_replaces_what_stood_there(path: Path) -> None:
     assert (list(found), values) == (["other"], {})
 
 
+def test_what_gets_the_name_has_reached_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """safetensors 0.8 puts another file in the place of the one that it is given."""
+    synced, fsync = [], os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append((os.fstat(descriptor).st_ino, os.fstat(descriptor).st_size))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    write_tensors(path, tensors(), VALUES)
+    assert (path.stat().st_ino, path.stat().st_size) in synced
+
+
+def test_its_mode_is_that_of_other_files(path: Path) -> None:
+    (path.parent / "other").touch()
+    assert path.stat().st_mode == (path.parent / "other").stat().st_mode
+
+
 # --- damage ----------------------------------------------------------------------------------------------------------
 
 

@@ -1,29 +1,37 @@
 """Files that are either whole or not there."""
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that gets its name once all of it has reached the disk; its folders are made.
+def unfinished(path: Path) -> Iterator[Path]:
+    """A file to fill that gets the name `path` once all of it has reached the disk; its folders are made.
 
-    Whatever goes wrong on the way, a file that stood there before still does. OSError where it cannot be written.
+    It stands in a folder of its own, so that whatever fills it may put another file in its place. Whatever goes wrong,
+    a file that stood at `path` before still does. OSError where it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        file = Path(folder) / path.name
+        file.touch()
+        mode = file.stat().st_mode  # as the user wants new files to be
+        yield file
+        file.chmod(mode)
+        with file.open("rb+") as written:
+            os.fsync(written.fileno())
+        file.replace(path)
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """The same, open to be written to."""
+    with unfinished(path) as place, place.open("wb") as file:
+        yield file
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -92,6 +92,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
         encode_other_splits(config, cache, codecs)
     plan = plan_batches(config, dataset, text)
+    text_seconds = time.perf_counter() - started
 
     writer = Writer()
     states = StateStore(run.states, config.training.keep_last, writer)
@@ -171,7 +172,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         torch.get_num_threads(),
         name_of(dtype),
     )
-    kept = trainer.progress.log_bytes
+    kept, seconds_before = trainer.progress.log_bytes, trainer.progress.seconds
     log_of_run = MetricsLog(run.metrics, keep_bytes=kept) if processes.rank == 0 else NoMetrics()
     with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer):
         progress = trainer.train(metrics, guard)
@@ -181,8 +182,15 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         "target_tokens": progress.target_tokens,
         "best_update": progress.best_step,
         f"best_{config.training.best}": abs(progress.best_figure),
+        "text_seconds": round(text_seconds, 1),
+        "update_seconds": round(progress.seconds - seconds_before, 1),
         "seconds": round(time.perf_counter() - started, 1),
     }
+    log.info(
+        "took %(seconds)s s: %(text_seconds)s s until the text was ready, %(update_seconds)s s for updates, the rest "
+        "for the batch that is tried first, validations and files",
+        summary,
+    )
     processes.first(lambda: run.finish(summary))
     return run
 

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from translate.errors import CheckpointError
-from translate.files import written_whole
+from translate.files import unfinished
 
 # safetensors keeps one flat map of strings beside the tensors; ours are these two.
 VALUES = "translate"
@@ -32,9 +32,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str
     text = json.dumps(values, ensure_ascii=False)
     metadata = {VALUES: text, DIGEST: _digest(stored, text)}
     try:
-        with written_whole(path) as file:
+        with unfinished(path) as file:
             # Not `save`, which makes a copy of it all, and holds up all other threads while it does.
-            save_file(stored, file.name, metadata)
+            save_file(stored, file, metadata)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CheckpointError(

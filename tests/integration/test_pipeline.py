@@ -50,7 +50,8 @@ def test_the_log_has_every_update_once_and_every_validation(tiny: TinyProject) -
     assert last["target_tokens"] == 3 * sum(len(line.split()) + 1 for line in sentences(240, seed=1)[1])
 
 
-def test_the_end_of_a_run_says_what_came_out(tiny: TinyProject) -> None:
+def test_the_end_of_a_run_says_what_came_out(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="translate")
     run = train(tiny.config("training.best=loss"))
     finished = json.loads(run.finished.read_text(encoding="utf-8"))
     validations = [row for row in rows(run) if row["kind"] == "validation"]
@@ -58,6 +59,11 @@ def test_the_end_of_a_run_says_what_came_out(tiny: TinyProject) -> None:
     assert finished["updates"] == 21
     assert finished["best_update"] == best["step"]
     assert finished["best_loss"] == best["nll"]
+    lines = run.metrics.read_text(encoding="utf-8").splitlines()
+    clock = [row for line in lines if (row := json.loads(line))["kind"] == "train"][-1]["timing"]["seconds"]
+    assert finished["update_seconds"] == round(clock, 1)
+    assert 0 <= finished["text_seconds"] <= finished["seconds"] - finished["update_seconds"] + 0.2
+    assert f"took {finished['seconds']} s: {finished['text_seconds']} s until the text was ready, " in caplog.text
     about = read_about(run.model)
     assert about["validation"]["nll"] == best["nll"]
     assert {name: about[name] for name in ("device", "dtype")} == {"device": "cpu", "dtype": "float32"}

@@ -1,7 +1,9 @@
 """The saved states of a run: the last few, whole ones, and what happens to damaged ones."""
 
 import os
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, sigterm, stop, update
 
 from translate.errors import CheckpointError
+from translate.files import unfinished
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training.checkpoint import StateStore
@@ -83,8 +86,10 @@ def test_a_full_disk_leaves_the_states_before_it(tiny: TinyProject, uninterrupte
 
 
 def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> None:
-    leftover = tmp_path / ".step-00000001.safetensors.0a1b2c3d"
-    leftover.write_bytes(b"half")
+    with suppress(KeyboardInterrupt), unfinished(tmp_path / "step-00000001.safetensors") as file:
+        shutil.copytree(file.parent, tmp_path / f"{file.parent.name}b")
+        raise KeyboardInterrupt
+    assert [path.name[:26] for path in tmp_path.iterdir()] == [".step-00000001.safetensors"]
     store = StateStore(tmp_path, keep_last=1)
     store.save(2, {"weight": torch.zeros(1)}, {})
     store.wait()

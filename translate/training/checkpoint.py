@@ -4,6 +4,7 @@ Weights, optimizer, random state and progress, in one file each, the last few of
 """
 
 import logging
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,9 +58,10 @@ class StateStore:
         write_tensors(path, tensors, {"format": FORMAT, **values})
         states = self.paths()
         newest = states.index(path)  # Those before it in the list are damaged ones that a resume has passed over.
-        unfinished = self.folder.glob(f".{PATTERN}.*")  # left by a process that was killed while it wrote
-        for old in [*states[:newest], *states[newest + self.keep_last :], *unfinished]:
+        for old in [*states[:newest], *states[newest + self.keep_last :]]:
             old.unlink()
+        for unfinished in self.folder.glob(f".{PATTERN}.*"):  # left by a process that was killed while it wrote
+            shutil.rmtree(unfinished)
 
     def load_newest(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The newest state that is sound; damaged ones are passed over, and named in the log.
