@@ -80,7 +80,8 @@ def main() -> None:
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command)
-        (folder.path / CPU).write_text(f"{usage.ru_utime + usage.ru_stime}\n", encoding="utf-8")
+        if "--resume" not in command:
+            (folder.path / CPU).write_text(f"{usage.ru_utime + usage.ru_stime}\n", encoding="utf-8")
         print(f"{folder.path.name} is trained", file=sys.stderr)
 
     if not asked.report:

@@ -27,12 +27,12 @@ from grammar import (
 from lexicon import PLACES, VERBS, Verb
 from words import ADJECTIVES, Noun, nouns
 
-KEEP_OUT = 10  # one in this many adjective+noun and subject+verb pairs is kept out of training
+KEPT_OUT_ONE_IN = 10  # one in this many adjective+noun and subject+verb pairs is kept out of training
 NUMBERS = ("zwei", "zwei", "drei", "vier", "fünf", "viele", "einige", "mehrere")
 
 PAIRS = [(adjective.de, noun) for adjective, fits in ADJECTIVES.items() for noun in fits]
 PAIRS += [(noun.de, verb.en) for verb in VERBS for noun in nouns(verb.subjects)]
-KEPT_OUT = frozenset(sorted(set(PAIRS))[::KEEP_OUT])
+KEPT_OUT = frozenset(sorted(set(PAIRS))[::KEPT_OUT_ONE_IN])
 
 # What can be the aim of a move, a wish or a mark of somebody: verbs with an object that stay in their place.
 ACTIONS = tuple(verb for verb in VERBS if verb.objects and verb.place in {"", "maybe"})

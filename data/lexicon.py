@@ -1,6 +1,6 @@
 """The words of the demo corpus: plain tables, and the two small types that give their columns a name.
 
-Knows nothing about how words are put together (grammar.py) or drawn (generate.py).
+Knows nothing about how words are put together (grammar.py) or drawn (captions.py).
 """
 
 from __future__ import annotations

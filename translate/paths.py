@@ -6,14 +6,21 @@ from pathlib import Path
 
 def project_root() -> Path:
     """The checkout that holds this package, or the working directory where the package is installed without one."""
-    checkout = Path(__file__).resolve().parents[1]
-    return checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()
+    return _checkout() or Path.cwd()
 
 
 def commit() -> str | None:
-    """The commit of this checkout, marked where files differ from it; None outside of git."""
+    """The commit of this checkout, marked where files differ from it; None where there is none, or no git."""
+    checkout = _checkout()
+    if checkout is None:
+        return None
     try:
-        command = ["git", "-C", str(project_root()), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
         return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
     except (OSError, UnicodeDecodeError, subprocess.CalledProcessError):
         return None
+
+
+def _checkout() -> Path | None:
+    folder = Path(__file__).resolve().parents[1]
+    return folder if (folder / "pyproject.toml").is_file() else None

@@ -100,6 +100,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         "config": config_to_dict(config),
         "train": [text.source_sha256, text.target_sha256, *(part.weight for part in text.parts)],
         "valid": [valid_text.source_sha256, valid_text.target_sha256],
+        "codecs": [source.fingerprint, target.fingerprint],
     }
     if resume:
         tensors, values = states.load_newest()
@@ -335,6 +336,8 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
         if not line.startswith(FREE_TO_CHANGE)
     ]
     changes += [f"the {name} text is another one" for name in ("train", "valid") if before[name] != now[name]]
+    if before.get("codecs", now["codecs"]) != now["codecs"]:
+        changes.append("the vocabularies are others: by data.train, or by another version of a library")
     if changes:
         raise CheckpointError(
             "cannot resume, because the run began otherwise:\n  "

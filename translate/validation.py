@@ -28,7 +28,7 @@ class Validator:
         self.dataset = dataset
         self.target = target
         self.decoding = decoding.model_copy(update={"search": "greedy"})
-        # References are scored as written; a lower-casing model is compared in its own case.
+        # References are scored as written, but for the case: a lower-casing or truecasing model is compared in its own.
         self.references = [target.tokenizer.normalize(line) for line in text.target]
         self.sources = [dataset.source[i] for i in range(len(dataset))]
         # Spread over the text, and the same ones at each validation, so that progress can be seen.

@@ -150,6 +150,9 @@ def test_other_files_and_folders_are_scored(score: Callable[..., Outcome], label
     expected = score("--split", "test").out
     shutil.copy(labelled.corpus / "test.tsv", tmp_path / "mine.tsv")
     assert score("--split", "mine", "--data-root", tmp_path).out == expected
+    (tmp_path / "mine").mkdir()
+    shutil.copy(labelled.corpus / "test.tsv", tmp_path / "mine" / "few.tsv")
+    assert score("--split", "mine/few", "--data-root", tmp_path).out == expected
     labels, texts = zip(*(line.split("\t") for line in read_lines(labelled.corpus / "test.tsv")), strict=True)
     files = write_lines(tmp_path / "texts", texts), write_lines(tmp_path / "labels", labels)
     assert score("--source", files[0], "--reference", files[1]).out == expected

@@ -28,6 +28,10 @@ def problems(text: str, *overrides: str) -> list[str]:
     return lines
 
 
+SEEDS = "a whole number from 0 to below 4294967296"
+DECAYS = "a list of 2, each a number from 0 to below 1"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -60,14 +64,20 @@ def problems(text: str, *overrides: str) -> list[str]:
             "training: {optimizer: {lr: .nan}}",
             "x.yaml:1: training.optimizer.lr: given '.nan', allowed: a number above 0",
         ),
-        ("seed: 1e3", "x.yaml:1: seed: given 1000.0, allowed: a whole number of at least 0; write 1000"),
-        ("seed: 012", "x.yaml:1: seed: given '012', allowed: a whole number of at least 0; write 12"),
-        ("seed: 1_000", "x.yaml:1: seed: given '1_000', allowed: a whole number of at least 0; write 1000"),
-        ("seed: '12'", "x.yaml:1: seed: given '12', allowed: a whole number of at least 0; write 12 without quotes"),
-        ("seed: 1:30", "x.yaml:1: seed: given '1:30', allowed: a whole number of at least 0"),
-        ("seed: -1", "x.yaml:1: seed: given -1, allowed: a whole number of at least 0"),
-        ("seed: 1.5", "x.yaml:1: seed: given 1.5, allowed: a whole number of at least 0"),
-        ("seed: true", "x.yaml:1: seed: given true, allowed: a whole number of at least 0"),
+        ("seed: 1e3", f"x.yaml:1: seed: given 1000.0, allowed: {SEEDS}; write 1000"),
+        ("seed: 012", f"x.yaml:1: seed: given '012', allowed: {SEEDS}; write 12"),
+        (
+            "seed: 1_000",
+            f"x.yaml:1: seed: given '1_000', allowed: {SEEDS}; write 1000",
+        ),
+        (
+            "seed: '12'",
+            f"x.yaml:1: seed: given '12', allowed: {SEEDS}; write 12 without quotes",
+        ),
+        ("seed: 1:30", f"x.yaml:1: seed: given '1:30', allowed: {SEEDS}"),
+        ("seed: -1", f"x.yaml:1: seed: given -1, allowed: {SEEDS}"),
+        ("seed: 1.5", f"x.yaml:1: seed: given 1.5, allowed: {SEEDS}"),
+        ("seed: true", f"x.yaml:1: seed: given true, allowed: {SEEDS}"),
         ("data: {download: no}", "x.yaml:1: data.download: given 'no', allowed: true or false; write false"),
         ("data: {download: 1}", "x.yaml:1: data.download: given 1, allowed: true or false"),
         ("data: {source: 12}", "x.yaml:1: data.source: given 12, allowed: text (not empty); write '12'"),
@@ -81,11 +91,23 @@ def problems(text: str, *overrides: str) -> list[str]:
         ("model: {norm: 5}", "x.yaml:1: model.norm: given 5, allowed: one of pre, post"),
         (
             "training: {optimizer: {betas: [0.9, x]}}",
-            "x.yaml:1: training.optimizer.betas: given [0.9, 'x'], allowed: a list of 2, each a number",
+            f"x.yaml:1: training.optimizer.betas: given [0.9, 'x'], allowed: {DECAYS}",
+        ),
+        (
+            "training: {optimizer: {betas: [0.9]}}",
+            f"x.yaml:1: training.optimizer.betas: given [0.9], allowed: {DECAYS}",
+        ),
+        (
+            "training: {optimizer: {betas: [0.9, 1.5]}}",
+            f"x.yaml:1: training.optimizer.betas: given [0.9, 1.5], allowed: {DECAYS}",
+        ),
+        (
+            "seed: 18446744073709551616",
+            f"x.yaml:1: seed: given 18446744073709551616, allowed: {SEEDS}",
         ),
         (
             "training: {optimizer: {betas: 0.9}}",
-            "x.yaml:1: training.optimizer.betas: given 0.9, allowed: a list of 2, each a number",
+            f"x.yaml:1: training.optimizer.betas: given 0.9, allowed: {DECAYS}",
         ),
         (
             "text: {tokenizer: {kind: word, min_freq: a}}",
@@ -264,7 +286,7 @@ def test_all_problems_are_reported_at_once() -> None:
     assert problems(text, "seed=x", "threads") == [
         "x.yaml:8: device: given twice, first in line 7",
         "override 'threads': write section.key=value",
-        "override 'seed=x': seed: given 'x', allowed: a whole number of at least 0",
+        "override 'seed=x': seed: given 'x', allowed: a whole number from 0 to below 4294967296",
         "x.yaml:8: device: given 'gpu', allowed: one of auto, cpu, cuda",
         "x.yaml:6: data: source and target are both 'en'; name two different languages",
         "x.yaml:2: model.dropout: given 2, allowed: a number from 0 to below 1",

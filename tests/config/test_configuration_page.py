@@ -26,7 +26,7 @@ def test_every_key_has_a_row_with_a_meaning() -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "| `seed` | a whole number of at least 0 | `1` |",
+        "| `seed` | a whole number from 0 to below 4294967296 | `1` |",
         "| `root` | a path | `data` |",
         "| `train` | text or a section with source, target or a list (each text or a section with split, source, targ",
         "| `dropout` | a number from 0 to below 1 | `0.1` |",

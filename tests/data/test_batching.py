@@ -63,14 +63,6 @@ def test_each_pair_once_within_both_limits(
     assert all(1 <= len(update) <= accumulate for update in updates)
 
 
-@given(pairs=lengths, processes=st.integers(1, 4))
-def test_processes_share_an_update_out(pairs: list[tuple[int, int]], processes: int) -> None:
-    for update in listed(plan_of(pairs, max_tokens=60, accumulate=5)):
-        shares = [update[rank::processes] for rank in range(processes)]
-        assert sorted(batch for share in shares for batch in share) == sorted(update)
-        assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
 def test_a_pair_over_the_budget_is_alone() -> None:
     batches = batches_of(plan_of([(3, 3), (50, 2), (2, 3), (4, 60)], max_tokens=20))
     assert sorted(batches) == [[102], [104, 100], [106]]

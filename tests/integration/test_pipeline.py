@@ -201,6 +201,15 @@ def test_a_corpus_without_a_say_in_the_vocabulary(tiny: TinyProject, mixed: tupl
     assert trained_on("all", "[a, crawl-1]").source != alone.source
 
 
+def test_another_vocabulary_is_another_run(tiny: TinyProject, mixed: tuple[str, str]) -> None:
+    root, _ = mixed
+    settings = (root, "training.max_steps=2")
+    train(tiny.config(*settings, "data.train=[a, crawl-1]"))
+    train(tiny.config(*settings, "data.train=[a, crawl-1]"), resume=True)
+    with pytest.raises(CheckpointError, match=r"\n  the vocabularies are others: by data.train, or by another version"):
+        train(tiny.config(*settings, "data.train=[a, {split: crawl-1, vocabulary: false}]"), resume=True)
+
+
 def test_other_weights_are_another_run(tiny: TinyProject, mixed: tuple[str, str]) -> None:
     settings = (*mixed, "training.max_steps=2")
     train(tiny.config(*settings))

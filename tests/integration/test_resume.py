@@ -61,6 +61,16 @@ def test_sigterm_at_any_update(number: int, tiny: TinyProject, uninterrupted: Ca
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
 
 
+def test_the_time_of_updates_is_kept_with_their_tokens(tiny: TinyProject) -> None:
+    stop(sigterm, update(7), tiny)  # The last of an epoch, before its row is written.
+    run = train(tiny.config(), resume=True)
+    lines = map(json.loads, run.metrics.read_text(encoding="utf-8").splitlines())
+    timing = {row["step"]: row["timing"] for row in lines if row["kind"] == "train"}
+    seconds = timing[7]["seconds"] - timing[4]["seconds"]
+    (target_tokens,) = [row["target_tokens"] for row in rows(run) if row["kind"] == "train" and row["step"] == 7]
+    assert 0 < timing[7]["target_tokens_per_second"] <= 1.01 * target_tokens / seconds
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_two_interruptions(name: str, tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:

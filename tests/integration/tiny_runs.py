@@ -125,7 +125,7 @@ def newest_state(run: RunFolder) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and progress of the newest training state, without what depends on the clock."""
     tensors, values = read_tensors(max(run.states.glob("step-*.safetensors")))
     progress = values["progress"]
-    for name in ("seconds", "log_bytes"):
+    for name in ("seconds", "recent_seconds", "log_bytes"):
         del progress[name]
     return tensors, progress
 

@@ -91,6 +91,12 @@ def test_random_states_of_another_number_of_processes_are_made_anew() -> None:
     assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
 
 
+def test_a_run_on_the_cpu_leaves_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: pytest.fail("it was asked"))
+    assert "random.cuda" not in pack(Single(nn.Linear(2, 2), ALONE), [], ALONE)  # type: ignore[arg-type]
+
+
 def test_more_processes_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.delenv("LOCAL_RANK", raising=False)

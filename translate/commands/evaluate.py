@@ -99,7 +99,7 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     """
     from translate.scoring import beside
 
-    path: Path = asked.json or checkpoints[0].with_name(f"{asked.split or asked.source.name}.json")
+    path: Path = asked.json or checkpoints[0].parent / f"{(asked.split or asked.source.name).replace('/', '-')}.json"
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path} is no file that a report can be written to; name one: --json FILE")
     read = {file.resolve() for file in (*checkpoints, asked.source, asked.reference) if file is not None}

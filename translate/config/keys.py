@@ -129,9 +129,9 @@ def _range(limits: list[Any]) -> str:
         case {"gt": low}:
             return f" above {low:g}"
         case {"ge": low, "lt": high}:
-            return f" from {low:g} to below {high:g}"
+            return f" from {low:g} to below {high:.12g}"
         case {"ge": low, "le": high}:
-            return f" from {low:g} to {high:g}"
+            return f" from {low:g} to {high:.12g}"
         case {"ge": low}:
             return f" of at least {low:g}"
         case _:

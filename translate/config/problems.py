@@ -87,7 +87,9 @@ def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
     if path and isinstance(path[-1], int):
         path = path[:-1]  # What may stand in a list is said of the list.
     cause = path
-    if error["type"] == "missing":
+    # A key; a list that is too short is itself what is wrong.
+    missing = error["type"] == "missing" and isinstance(error["loc"][-1], str)
+    if missing:
         path = (*path, str(error["loc"][-1]))
     if error["type"].startswith("union_tag"):
         path = (*path, "kind")
@@ -97,7 +99,7 @@ def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
     fields = fields_named(key, sections)
     if error["type"] == "extra_forbidden":
         what = _unknown_key(path, values)
-    elif error["type"] == "missing":
+    elif missing:
         what = f"missing, allowed: {allowed(fields)}"
     else:
         what = f"given {show(value)}, allowed: {allowed(fields)}{_remedy(value, key, sections)}"
@@ -108,8 +110,8 @@ def _key_path(location: tuple[int | str, ...], values: Any) -> KeyPath:
     """pydantic's location without what holds no section: single values of a list, alternatives of a union."""
     path: list[str | int] = []
     for part in location:
-        in_list = isinstance(values, list) and isinstance(part, int) and isinstance(values[part], dict)
-        if in_list or (isinstance(values, dict) and part in values):
+        is_item = isinstance(values, list) and isinstance(part, int) and part < len(values)
+        if (is_item and isinstance(values[part], dict)) or (isinstance(values, dict) and part in values):
             path.append(part)
             values = values[part]
     return tuple(path)

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 # Strict types refuse "12" for a number; a path is the exception, because YAML knows only strings.
 AnyPath = Annotated[Path, Field(strict=False)]
-Betas = Annotated[tuple[float, float], Field(strict=False)]
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Betas = Annotated[tuple[Share, Share], Field(strict=False)]
 PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 
@@ -301,7 +301,7 @@ class EncoderConfig(Section):
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> "EncoderConfig":
         if self.d_model % self.heads and None in (self.d_qk, self.d_v):
-            divisors = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0 and n <= 64]
+            divisors = [n for n in range(1, min(64, self.d_model) + 1) if self.d_model % n == 0]
             raise ClashError(
                 f"heads: {self.heads} does not divide d_model: {self.d_model}; possible: {divisors}", "heads", "d_model"
             )
@@ -459,7 +459,7 @@ class TrainingConfig(Section):
     )
     validate_every: PositiveInt | None = Field(None, description="Updates between validations. Default: once an epoch.")
     checkpoint_every: PositiveInt | None = Field(
-        None, description="Updates between training states to resume from. Default: at every validation."
+        None, description="Updates between training states to resume from, besides those at every validation."
     )
     keep_last: PositiveInt = Field(2, description="How many training states are kept.")
     average_last: Annotated[int, Field(ge=2)] | None = Field(
@@ -515,7 +515,9 @@ class Config(Section):
         None,
         description="Folder of the run: model, training states, logs. Default: checkpoints/NAME OF THE CONFIG FILE.",
     )
-    seed: Annotated[int, Field(ge=0)] = Field(1, description="Seed of everything random: weights, order, dropout.")
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(
+        1, description="Seed of everything random: weights, order, dropout."
+    )
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Where to compute. auto: CUDA where it is there."
     )

@@ -1,7 +1,7 @@
 """Search: from a model's next-token log-probabilities to ids.
 
 Read step.py, then hypothesis.py, greedy.py and beam.py, which know no model and import only torch; search.py brings
-them together with the transformer.
+them together with the transformer, ensemble.py with several. rescore.py asks how probable given translations are.
 """
 
 from translate.decoding.beam import beam_search

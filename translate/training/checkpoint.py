@@ -92,7 +92,7 @@ def pack(parallel: Single, optimizers: Sequence[optim.Optimizer], processes: Pro
             tensors |= {f"optimizer.{number}.{index}.{key}": parallel.whole(value) for key, value in state.items()}
     for rank, state in enumerate(processes.gather_tensors(torch.get_rng_state())):
         tensors[_random("cpu", rank)] = state
-    if torch.cuda.is_available():
+    if _on_a_gpu(parallel):
         for rank, state in enumerate(processes.gather_tensors(torch.cuda.get_rng_state())):
             tensors[_random("cuda", rank)] = state
     return tensors
@@ -123,8 +123,12 @@ def unpack(
         torch.manual_seed(seed_of(*seed, processes.rank))
         return
     torch.set_rng_state(tensors[_random("cpu", processes.rank)])
-    if torch.cuda.is_available() and _random("cuda", processes.rank) in tensors:
+    if _on_a_gpu(parallel) and _random("cuda", processes.rank) in tensors:
         torch.cuda.set_rng_state(tensors[_random("cuda", processes.rank)])
+
+
+def _on_a_gpu(parallel: Single) -> bool:
+    return next(parallel.model.parameters()).device.type == "cuda"
 
 
 def _random(device: str, rank: int) -> str:

@@ -46,6 +46,7 @@ class Progress:
     validations_since_best: int = 0
     non_finite: int = 0  # updates skipped in a row
     recent: Sums = field(default_factory=Sums)  # since the last row of the log
+    recent_seconds: float = 0.0
     log_bytes: int = 0
     seconds: float = 0.0
 

@@ -96,7 +96,6 @@ class Trainer:
         self.progress = Progress()
         self.signal = 0  # that one of the processes has got
         self.pieces = 1  # that each batch is passed in: more where memory is too little for a whole one
-        self.recent_seconds = 0.0
         self.updates_per_epoch = len(plan.epoch(0))
         epochs = math.inf if config.max_epochs is None else config.max_epochs
         steps = math.inf if config.max_steps is None else config.max_steps
@@ -115,7 +114,7 @@ class Trainer:
 
         Raises:
             Interrupted: a signal came; the state is saved.
-            TrainingError: the loss stays infinite or NaN, or memory runs out.
+            TrainingError: the gradient stays infinite or NaN, or memory runs out.
         """
         self.metrics, self.guard = metrics, guard
         self.bar = self.bar_class(total=self.total_steps, done=self.progress.step)
@@ -223,7 +222,7 @@ class Trainer:
         progress.target_tokens += sums.tokens
         seconds = time.perf_counter() - started
         progress.seconds += seconds
-        self.recent_seconds += seconds
+        progress.recent_seconds += seconds
         self.bar.advance()
 
     def _gradients_from_zero(self, batches: list[Indices]) -> Sums:
@@ -328,11 +327,10 @@ class Trainer:
             "learning_rate": self.config.optimizer.lr * self.schedule(progress.step),
             "target_tokens": progress.target_tokens,
         }
-        speed = recent.tokens / max(self.recent_seconds, 1e-9)
+        speed = recent.tokens / max(progress.recent_seconds, 1e-9)
         self.metrics.write("train", values, {"seconds": progress.seconds, "target_tokens_per_second": speed})
         self.bar.show(loss=f"{values['loss']:.3f}", lr=f"{values['learning_rate']:.1e}", tokens_per_s=f"{speed:,.0f}")
-        progress.recent = Sums()
-        self.recent_seconds = 0.0
+        progress.recent, progress.recent_seconds = Sums(), 0.0
 
     def _reserve(self) -> None:
         tensors = pack(self.parallel, self.update.optimizers, self.processes)
