@@ -131,7 +131,7 @@ def rerank(asked: argparse.Namespace) -> None:
     found = {split: gather(text.source, systems, reverse, asked.n_best) for split, text in texts.items()}
 
     def bleu(split: str, translations: list[str]) -> float:
-        return corpus_bleu(translations, texts[split].target)
+        return corpus_bleu(translations, texts[split].target, systems[0].saved.target.language)
 
     grid = [(exponent, weight) for exponent in EXPONENTS for weight in (REVERSE_WEIGHTS if reverse else (0.0,))]
     settings = max(grid, key=lambda values: bleu("val", found["val"].choose(*values)))

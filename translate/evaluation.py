@@ -15,6 +15,8 @@ from sacrebleu.metrics.chrf import CHRF
 from translate.errors import DataError
 
 RESAMPLES = 1000  # of sacrebleu's bootstrap, as in its own command line; the seed is in the signature
+# Languages without spaces between words, which BLEU counts by characters; Chinese it cuts by itself.
+UNSPACED = {"bo", "ja", "km", "lo", "my", "th"}
 FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
 
@@ -29,7 +31,7 @@ class Score:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """What a set of translations is worth. Lengths are counted in tokens of cased BLEU (13a)."""
+    """What a set of translations is worth. Lengths are counted in tokens of cased BLEU."""
 
     bleu: Score
     bleu_lowercase: Score
@@ -69,15 +71,19 @@ class EvaluationReport:
 def evaluate(
     hypotheses: Sequence[str],
     references: Sequence[str],
+    language: str = "en",
     *,
     tokens: tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]] | None = None,
 ) -> EvaluationReport:
-    """Score detokenized translations against raw references; with `tokens` (of both) the tokenized BLEU as well.
+    """Score detokenized translations into `language` against raw references.
+
+    With `tokens` (of both) the tokenized BLEU as well.
 
     Raises DataError if there is nothing to score or if the counts differ.
     """
     _check_counts(hypotheses, references)
-    bleu, bleu_lowercase, chrf = BLEU(), BLEU(lowercase=True), CHRF()
+    tokenizer = bleu_tokenizer(language)
+    bleu, bleu_lowercase, chrf = BLEU(tokenize=tokenizer), BLEU(tokenize=tokenizer, lowercase=True), CHRF()
     cased = bleu.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
     lowercase = bleu_lowercase.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
     characters = chrf.corpus_score(hypotheses, [references])
@@ -101,10 +107,15 @@ def distinct_warning(distinct: int, sentences: int) -> str | None:
     return f"only {distinct} of {sentences} translations differ from each other: the model hardly looks at the source"
 
 
-def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> float:
-    """BLEU alone (13a, 0 to 100), without the interval: for validation while training."""
+def bleu_tokenizer(language: str) -> str:
+    """How sacrebleu cuts a language: by its usual 13a, which needs spaces between words, or by characters."""
+    return "zh" if language == "zh" else "char" if language in UNSPACED else "13a"
+
+
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "en") -> float:
+    """BLEU alone (0 to 100), without the interval: for validation while training."""
     _check_counts(hypotheses, references)
-    return float(BLEU(lowercase=lowercase).corpus_score(hypotheses, [references]).score)
+    return float(BLEU(tokenize=bleu_tokenizer(language)).corpus_score(hypotheses, [references]).score)
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:

@@ -72,7 +72,7 @@ def score(translator: Translator, text: ParallelText, settings: DecodingConfig, 
         tokens = None
         if tokenized:
             tokens = (list(map(saved.target.tokenize, hypotheses)), list(map(saved.target.tokenize, text.target)))
-        report = evaluate(hypotheses, text.target, tokens=tokens)
+        report = evaluate(hypotheses, text.target, saved.target.language, tokens=tokens)
     details = {
         "text": text.name,
         "variant": text.variant,

@@ -46,7 +46,8 @@ class Validator:
         return self._judge(nll, accuracy, [self.target.decode(hypotheses[0].tokens) for hypotheses in found])
 
     def _judge(self, nll: float, accuracy: float, translations: list[str]) -> Validation:
-        bleu, chrf = corpus_bleu(translations, self.references), corpus_chrf(translations, self.references)
+        bleu = corpus_bleu(translations, self.references, self.target.language)
+        chrf = corpus_chrf(translations, self.references)
         return Validation(
             nll=nll,
             accuracy=accuracy,

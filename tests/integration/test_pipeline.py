@@ -188,6 +188,13 @@ def test_corpora_are_mixed_by_weight(
     assert "a + crawl-*.de / crawl-*.en + crawl-1: 110 pairs, 3 corpora, " in said
 
 
+def test_where_bleu_is_the_same_the_loss_decides(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with short or unspaced targets, whose BLEU is 0 for long."""
+    monkeypatch.setattr("translate.validation.corpus_bleu", lambda *_: 0.0)
+    finished = json.loads(train(tiny.config("training.patience=1")).finished.read_text(encoding="utf-8"))
+    assert (finished["updates"], finished["best_update"], finished["best_bleu"]) == (21, 21, 0.0)
+
+
 def test_a_corpus_without_a_say_in_the_vocabulary(tiny: TinyProject, mixed: tuple[str, str]) -> None:
     root, _ = mixed
 

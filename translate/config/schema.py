@@ -470,7 +470,7 @@ class TrainingConfig(Section):
     best: Literal["bleu", "chrf", "accuracy", "loss"] | None = Field(
         None,
         description="The validation figure that picks the best model; accuracy is the share of right tokens or labels. "
-        "Default: bleu for translations, accuracy for labels.",
+        "Where it is the same twice, the loss decides. Default: bleu for translations, accuracy for labels.",
     )
     patience: PositiveInt | None = Field(
         None, description="Stop after this many validations in a row that bring no better figure."

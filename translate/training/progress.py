@@ -43,6 +43,7 @@ class Progress:
     validated_step: int = 0
     best_step: int = 0
     best_figure: float = -math.inf
+    best_nll: float = math.inf  # decides where the figure is the same, as BLEU is 0 at first
     validations_since_best: int = 0
     non_finite: int = 0  # updates skipped in a row
     recent: Sums = field(default_factory=Sums)  # since the last row of the log
@@ -51,15 +52,13 @@ class Progress:
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        values = asdict(self)
         # JSON has no infinity.
-        values["best_figure"] = None if math.isinf(self.best_figure) else self.best_figure
-        return values
+        return {name: None if value in (-math.inf, math.inf) else value for name, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Progress":
-        best = -math.inf if values["best_figure"] is None else values["best_figure"]
-        return cls(**{**values, "best_figure": best, "recent": Sums(**values["recent"])})
+        given = {name: value for name, value in values.items() if value is not None}
+        return cls(**{**given, "recent": Sums(**given["recent"])})
 
 
 def describe(values: dict[str, Any], validation: Validation) -> str:

@@ -297,9 +297,9 @@ class Trainer:
         validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
         assert self.config.best is not None, "load_config fills it in"
         figure = validation.figure(self.config.best)
-        better = figure > progress.best_figure
+        better = (figure, -validation.nll) > (progress.best_figure, -progress.best_nll)
         if better:
-            progress.best_step, progress.best_figure = progress.step, figure
+            progress.best_step, progress.best_figure, progress.best_nll = progress.step, figure, validation.nll
             self.processes.first(lambda: self.save_best(model, validation, progress))
         values = {
             "step": progress.step,
