@@ -119,8 +119,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     model = fresh_model(config, source, target).to(device)
     make_plain(model, config.training.plain)
     processes.part_ways(config.seed)
-    check_lengths(model, dataset, plan.pairs, "or leave it out with data.filter.max_tokens")
-    check_lengths(model, valid_set, np.arange(len(valid_set)), "validation text is never left out")
+    check_lengths(model, dataset, plan.pairs, text, "or leave it out with data.filter.max_tokens")
+    check_lengths(model, valid_set, np.arange(len(valid_set)), valid_text, "validation text is never left out")
     about = {
         "train": text.variant,
         "valid": valid_text.variant,
@@ -318,12 +318,14 @@ def training_set(
     return ResegmentedDataset(dataset, text.held(), codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
 
 
-def check_lengths(model: Model, dataset: Dataset, pairs: Indices, remedy: str) -> None:
+def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair, remedy: str) -> None:
     """DataError if one of these pairs is too long for the model's positions."""
     widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[pairs]
     if model.longest is not None and widths.max() > model.longest:
+        line = text.place(int(pairs[widths.argmax()]))
+        where = line if text.parts else f"{text.name} {line}"
         raise DataError(
-            f"{dataset.name} line {pairs[widths.argmax()] + 1} has {widths.max()} tokens with the end of the sentence, "
+            f"{where} has {widths.max()} tokens with the end of the sentence, "
             f"but learned positions go up to model.max_positions: {model.longest}; raise it ({remedy})"
         )
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from translate.errors import CheckpointError
 from translate.files import write_whole
 from translate.paths import project_root
@@ -49,6 +51,24 @@ class RunFolder:
     def is_started(self) -> bool:
         """Whether a run has left a model or a state to resume from here."""
         return self.model.exists() or any(self.states.glob("*.safetensors"))
+
+    @contextmanager
+    def kept_to_one(self) -> Iterator[None]:
+        """Around a training in this folder, which is made. CheckpointError where another one is at work here."""
+        self.make()
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise CheckpointError(
+                f"another training is at work in {self.path}; wait for its end, or start one elsewhere with output=…"
+            ) from None
+        except (NotImplementedError, OSError):  # Some file systems know no locks.
+            pass
+        try:
+            yield
+        finally:
+            lock.release()
 
     def make(self) -> None:
         """Make the folders."""

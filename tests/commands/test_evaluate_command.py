@@ -226,6 +226,22 @@ def test_a_report_that_cannot_be_written(call: Call, project: Project, tmp_path:
     assert said.err.endswith("; name another file with --json\n")
 
 
+def test_a_report_does_not_replace_the_text_of_a_split(call: Call, untrained: Project, project: Project) -> None:
+    text = untrained.corpus / "test.es"
+    before = text.read_bytes()
+    arguments = ("--checkpoint", project.model, "--data-root", untrained.corpus, "--split", "test", "--json", text)
+    message = f"the report {text} would not look like one; give it a name that ends in .json: --json FILE"
+    refused(call(main, *arguments), message)
+    assert text.read_bytes() == before
+
+
+def test_no_such_split_and_no_such_name(call: Call, project: Project) -> None:
+    for split in ("", "../test"):
+        said = call(main, "--checkpoint", project.model, "--split", split)
+        assert said.code == 2
+        assert f"error: No split {split!r} in {project.corpus}: " in said.err
+
+
 @pytest.mark.parametrize("name", ["in.json", "out.json", "report.txt", "model.json"])
 def test_a_report_replaces_nothing_that_is_read(name: str, call: Call, project: Project, tmp_path: Path) -> None:
     model = shutil.copy(project.model, tmp_path / "model.txt")

@@ -13,6 +13,7 @@ from tiny_project import Call, Outcome, Project, write_lines
 
 from translate.commands.train import main
 from translate.model_file import SavedModel
+from translate.runs import RunFolder
 from translate.training.trainer import Trainer
 
 Run = Callable[..., Outcome]
@@ -42,6 +43,7 @@ def test_a_run(project: Project) -> None:
     assert "también" in saved.source.vocabulary
     run = project.model.parent
     assert {path.name for path in run.iterdir()} == {
+        ".lock",
         "config.yaml",
         "finished.json",
         "metrics.jsonl",
@@ -264,6 +266,18 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
         "cannot resume, because the run began otherwise:\n  the valid text is another one\n"
         "take these changes back, or start a new run with output=…",
     )
+
+
+def test_a_folder_in_which_another_training_is_at_work(run: Run, untrained: Project) -> None:
+    folder = untrained.model.parent
+    with RunFolder(folder).kept_to_one():
+        for how in ((), ("--resume",), ("--overwrite",)):
+            refused(
+                run(*how),
+                f"another training is at work in {folder}; wait for its end, or start one elsewhere with output=…",
+            )
+        assert run(f"output={untrained.folder}/elsewhere").code == 0
+    assert run().code == 0
 
 
 def test_nothing_to_resume(run: Run, untrained: Project) -> None:

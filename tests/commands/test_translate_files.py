@@ -2,10 +2,11 @@
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
-from tiny_project import LINES, Call, Outcome, joined, write_lines
+from tiny_project import LINES, Call, Outcome, Project, joined, write_lines
 
 from translate.commands import translate as command
 from translate.translator import Translator
@@ -51,6 +52,18 @@ def test_output_that_cannot_be_written(translate: Call, tmp_path: Path) -> None:
     assert (said.code, said.out) == (2, "")
     assert re.fullmatch(rf"error: cannot write {tmp_path}/file/out: (File exists|Not a directory)\n", said.err)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_output_does_not_replace_the_model(call: Call, project: Project, tmp_path: Path) -> None:
+    model = Path(shutil.copy(project.model, tmp_path / "model.safetensors"))
+    message = f"the translations would replace the model {model}; name another file: --output FILE"
+    said = call(command.main, "--checkpoint", model, "--output", model, "el gato")
+    assert said == Outcome(2, "", f"error: {message}\n")
+    assert model.read_bytes() == project.model.read_bytes()
+
+
+def test_standard_input_that_is_closed(translate: Call) -> None:
+    assert translate(stdin=None) == Outcome(0, "", "")
 
 
 def test_output_appears_only_when_it_is_complete(

@@ -164,7 +164,7 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "data:\n  train: [a, {split: b, weight: 0}]",
-            "x.yaml:2: data.train.1.weight: given 0, allowed: a whole number above 0",
+            "x.yaml:2: data.train.1.weight: given 0, allowed: a whole number from 1 to 10000",
         ),
         (
             "data:\n  train: [{split: b, vocabulary: false}]",

@@ -99,7 +99,8 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     """
     from translate.scoring import beside
 
-    path: Path = asked.json or checkpoints[0].parent / f"{(asked.split or asked.source.name).replace('/', '-')}.json"
+    name = asked.source.name if asked.split is None else asked.split.replace("/", "-")
+    path: Path = asked.json or checkpoints[0].parent / f"{name}.json"
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path} is no file that a report can be written to; name one: --json FILE")
     read = {file.resolve() for file in (*checkpoints, asked.source, asked.reference) if file is not None}
@@ -109,6 +110,8 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
             f"the report {path} and its translations {beside(path).name} would replace each other or a file that is "
             "read; name another file: --json FILE"
         )
+    if not path.name.endswith(".json"):  # It might be the text of the split, which is found later.
+        raise ConfigError(f"the report {path} would not look like one; give it a name that ends in .json: --json FILE")
     return path
 
 

@@ -60,11 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def train_as(config: "Config") -> None:
         from translate.pipeline import train
+        from translate.runs import RunFolder
         from translate.training.distributed import ALONE
         from translate.training.interrupt import Interrupted
 
         try:
-            folder = train(config, resume=asked.resume, overwrite=asked.overwrite, processes=together or ALONE)
+            assert config.output is not None, "load_config fills it in"
+            first = together is None or together.rank == 0
+            with RunFolder(config.output).kept_to_one() if first else nullcontext():
+                folder = train(config, resume=asked.resume, overwrite=asked.overwrite, processes=together or ALONE)
         except Interrupted as stop:
             nonlocal interrupted
             interrupted = stop.exit_code

@@ -74,10 +74,12 @@ def translate(asked: argparse.Namespace) -> None:
     checkpoints = asked.checkpoint or [newest_model()]
     if not asked.checkpoint:
         log.info("model: %s", checkpoints[0])
+    if asked.output and asked.output.resolve() in {path.resolve() for path in checkpoints}:
+        raise DataError(f"the translations would replace the model {asked.output}; name another file: --output FILE")
     translator = Translator.load(checkpoints, asked.device)
     settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
     # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
-    typing = not asked.sentences and not asked.input and sys.stdin.isatty()
+    typing = not asked.sentences and not asked.input and sys.stdin is not None and sys.stdin.isatty()
     keep_memory()
     number = truncated = 0
     with open_output(asked.output) as output, progress(shown=bool(asked.output) and not typing) as bar:
@@ -117,6 +119,8 @@ def argument_lines(sentences: Sequence[str]) -> list[str]:
 
 def standard_input() -> Iterator[str]:
     """The lines of standard input, as they arrive. DataError names a line that is not UTF-8."""
+    if sys.stdin is None:  # It was closed before we began.
+        return
     for number, content in enumerate(sys.stdin.buffer, start=1):
         line = decode(content.removesuffix(b"\n").removesuffix(b"\r"), f"standard input, line {number}")
         yield line.removeprefix("\ufeff") if number == 1 else line

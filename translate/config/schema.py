@@ -51,7 +51,7 @@ class Corpus(Section):
     split: str | None = Field(None, min_length=1, description="A name in `root`,")
     source: AnyPath | None = Field(None, description="or a file with one source sentence a line")
     target: AnyPath | None = Field(None, description="and one with the translations; either may have wildcards.")
-    weight: PositiveInt = Field(
+    weight: Annotated[int, Field(ge=1, le=10_000)] = Field(
         1,
         description="How many times an epoch has each pair, so that a small corpus keeps its share beside a large one. "
         "Vocabularies are learned from each pair once.",
@@ -521,12 +521,12 @@ class Config(Section):
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Where to compute. auto: CUDA where it is there."
     )
-    processes: PositiveInt | None = Field(
+    processes: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None,
         description="Processes that train together, where torchrun does not start them. Default: two for models up to "
         "256 wide on a CPU with two cores or more, where they are quicker than one with two threads; else one.",
     )
-    threads: PositiveInt | None = Field(
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None, description="CPU threads of each process. Default: what PyTorch chooses, shared out between them."
     )
     data: Annotated[DataConfig | LabelledDataConfig, Field(discriminator="kind")] = Field(

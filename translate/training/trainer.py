@@ -284,7 +284,7 @@ class Trainer:
         own = {name: weight.clone() for name, weight in self.parallel.weights().items()}
         try:
             self.parallel.load(mean)
-            self.bar.say(f"the mean of the weights at the last {self.config.average_last} validations:")
+            self.bar.say("the mean of the weights at the last validations:")
             self._measure("validation of the mean", self.parallel.whole_model())
         finally:
             self.parallel.load(own)
