@@ -46,6 +46,7 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np
 import torch
+from bare import bare_trainer
 from loops import Batches, Job, Pass, peak_memory, serve
 from numpy.typing import NDArray
 
@@ -55,15 +56,11 @@ from translate.data.batching import BatchPlan, Indices
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.device import PRECISIONS, avoid_cudnn_attention, keep_memory, name_of, resolve_device
 from translate.model.build import build_model
-from translate.model.plain import make_plain
 from translate.pipeline import arithmetic_of, read_training_text
 from translate.text.vocabulary import EOS, PAD, SPECIALS
-from translate.training.checkpoint import StateStore
 from translate.training.distributed import ALONE, Group, Processes
 from translate.training.interrupt import InterruptGuard
-from translate.training.progress import Validation
-from translate.training.tracking import MetricsLog, NoBar
-from translate.training.trainer import Trainer
+from translate.training.tracking import MetricsLog
 
 # What `translate.device.keep_memory` asks of glibc, as its users set it.
 KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(2**26)}
@@ -170,30 +167,23 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
     source, target = (
         EncodedText(np.concatenate(ids), cut) for ids, cut in zip((job.source, job.target), offsets, strict=True)
     )
-    updates = {"max_epochs": len(passes), "max_steps": None, "patience": None}
-    silence = {"log_every": 10**9, "validate_every": None, "average_last": None}
     sizes = {"source_size": job.source_words, "target_size": job.target_words}
     model = build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
-    make_plain(model.to(device), config.training.plain)
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.closing(MetricsLog(Path(folder) / "metrics.jsonl")) as metrics,
         InterruptGuard() as guard,
     ):
-        trainer = Trainer(
-            model=model,
+        trainer = bare_trainer(
+            len(passes),
+            model=model.to(device),
             dataset=Dataset("train", source, target, "", "", ""),
             plan=one_pass(job, passes[0]),
-            config=config.training.model_copy(update={**updates, **silence}),
+            config=config.training,
             device=device,
             dtype=dtype,
-            validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, "", None, []),
-            save_best=lambda model, validation, progress: None,
-            states=StateStore(Path(folder), 1),
-            snapshots=None,
-            identity={},
-            bar=NoBar,
             processes=processes,
+            folder=Path(folder),
         )
         trainer.total_steps = 0
         for batches in passes:

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import torch
+from bare import bare_trainer
 
 from translate.config.loading import load_config
 from translate.data.batching import BatchPlan
@@ -29,12 +30,9 @@ from translate.data.dataset import CorpusCache
 from translate.device import keep_memory, name_of, resolve_device
 from translate.model_file import fresh_model
 from translate.pipeline import arithmetic_of, read_training_text
-from translate.training.checkpoint import StateStore
 from translate.training.distributed import ALONE, Group
 from translate.training.interrupt import InterruptGuard
-from translate.training.progress import Validation
-from translate.training.tracking import MetricsLog, NoBar
-from translate.training.trainer import Trainer
+from translate.training.tracking import MetricsLog
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -46,7 +44,8 @@ def one_process(asked: argparse.Namespace) -> None:
     assert config.data.cache is not None
     together = Group.of_environment() if int(os.environ["WORLD_SIZE"]) > 1 else None
     processes = together or ALONE
-    keep_memory()
+    if "memory" not in config.training.plain:
+        keep_memory()
     with processes.first_ahead():
         text = read_training_text(config)
         cache = CorpusCache(config.data.cache)
@@ -55,27 +54,21 @@ def one_process(asked: argparse.Namespace) -> None:
     pairs = np.random.default_rng(1).permutation(len(dataset))[: asked.pairs or None]
     device = resolve_device("cpu", 1)
     dtype = processes.first(lambda: arithmetic_of(config, device, config.training.precision))
-    settings = config.training.model_copy(
-        update={"max_epochs": 2, "max_steps": None, "patience": None, "log_every": 10**9, "average_last": None}
-    )
+    batches = config.training.batch
     torch.manual_seed(config.seed)
     model = fresh_model(config, source, target)
     processes.part_ways(config.seed)
     with tempfile.TemporaryDirectory() as folder, InterruptGuard() as guard:
-        trainer = Trainer(
+        trainer = bare_trainer(
+            2,
             model=model,
             dataset=dataset,
-            plan=BatchPlan(pairs, dataset.source.lengths[pairs], dataset.target.lengths[pairs], settings.batch, seed=1),
-            config=settings,
+            plan=BatchPlan(pairs, dataset.source.lengths[pairs], dataset.target.lengths[pairs], batches, seed=1),
+            config=config.training,
             device=device,
             dtype=dtype,
-            validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, "", None, []),
-            save_best=lambda model, validation, progress: None,
-            states=StateStore(Path(folder), 1),
-            snapshots=None,
-            identity={},
-            bar=NoBar,
             processes=processes,
+            folder=Path(folder),
         )
         metrics = MetricsLog(Path(folder) / "metrics.jsonl")
         last, seconds, tokens = trainer.total_steps, 0.0, 0

@@ -61,7 +61,7 @@ class StateStore:
         for old in [*states[:newest], *states[newest + self.keep_last :]]:
             old.unlink()
         for unfinished in self.folder.glob(f".{PATTERN}.*"):  # left by a process that was killed while it wrote
-            shutil.rmtree(unfinished)
+            shutil.rmtree(unfinished, ignore_errors=True)
 
     def load_newest(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The newest state that is sound; damaged ones are passed over, and named in the log.

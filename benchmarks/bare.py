@@ -1,0 +1,51 @@
+"""The real trainer for its updates alone, which benchmarks time: it validates nothing and saves nothing."""
+
+from pathlib import Path
+
+import torch
+
+from translate.config.schema import TrainingConfig
+from translate.data.batching import BatchPlan
+from translate.model.build import Model
+from translate.model.plain import make_plain
+from translate.training.checkpoint import StateStore
+from translate.training.distributed import Processes
+from translate.training.progress import Validation
+from translate.training.tracking import NoBar
+from translate.training.trainer import Trainer, TrainingSet
+
+
+def bare_trainer(
+    passes: int,
+    *,
+    model: Model,
+    dataset: TrainingSet,
+    plan: BatchPlan,
+    config: TrainingConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+    processes: Processes,
+    folder: Path,
+) -> Trainer:
+    """A trainer that makes so many passes over the batches of `plan`, by the settings of `config` for an update.
+
+    At the end of each pass it writes a row of the log; `folder` is for what it might write besides.
+    """
+    make_plain(model, config.plain)
+    length = {"max_epochs": passes, "max_steps": None, "patience": None}
+    silence = {"log_every": 10**9, "validate_every": None, "average_last": None}
+    return Trainer(
+        model=model,
+        dataset=dataset,
+        plan=plan,
+        config=config.model_copy(update={**length, **silence}),
+        device=device,
+        dtype=dtype,
+        validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, "", None, []),
+        save_best=lambda model, validation, progress: None,
+        states=StateStore(folder, 1),
+        snapshots=None,
+        identity={},
+        bar=NoBar,
+        processes=processes,
+    )
