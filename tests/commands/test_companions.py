@@ -43,6 +43,14 @@ def test_how_many(
     assert processes_for(load_config(tmp_path / "empty.yaml", overrides)) == wanted
 
 
+def test_windows_has_one_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty.yaml").touch()
+    monkeypatch.setattr(companions, "cores", lambda: 16)
+    monkeypatch.setattr("sys.platform", "win32")
+    assert processes_for(load_config(tmp_path / "empty.yaml", ["device=cpu"])) == 1
+    assert processes_for(load_config(tmp_path / "empty.yaml", ["device=cpu", "processes=2"])) == 2
+
+
 def test_threads_of_the_environment_are_those_of_each_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty.yaml").touch()
     config = load_config(tmp_path / "empty.yaml", ["device=cpu"])

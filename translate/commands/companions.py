@@ -44,6 +44,8 @@ def processes_for(config: Config) -> int:
     """How many processes are to train: as many as the config says, or else what suits this machine."""
     if config.processes is not None:
         return config.processes
+    if sys.platform == "win32":  # Not tried there, where some builds of PyTorch cannot let processes meet.
+        return 1
     if config.model.d_model > WIDEST or (config.device != "cpu" and torch.cuda.is_available()):
         return 1
     threads = config.threads or (torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else 1)

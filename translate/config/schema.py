@@ -524,7 +524,8 @@ class Config(Section):
     processes: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None,
         description="Processes that train together, where torchrun does not start them. Default: two for models up to "
-        "256 wide on a CPU with two cores or more, where they are mostly quicker than one with two threads; else one.",
+        "256 wide on a CPU with two cores or more, where they are mostly quicker than one with two threads; else, and "
+        "on Windows, one.",
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None, description="CPU threads of each process. Default: what PyTorch chooses, shared out between them."

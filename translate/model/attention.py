@@ -95,7 +95,8 @@ class MultiHeadAttention(nn.Module):
 
         `seen` and the mask may stand for fewer rows than x has: then each of their rows serves as many consecutive rows
         of x (the hypotheses of a beam). `mask_B1TS` may have size 1 where it is the same for all queries. With
-        `causal`, query t sees keys 0 to t. A row that may look nowhere gathers zeros, never NaN.
+        `causal`, which goes without a mask, query t sees keys 0 to t. A row that may look nowhere gathers zeros, never
+        NaN.
         """
         q_BTHK = self._turned(self.query_norm(self._split(self.query(x_BTD))), start)
         # Queries of several rows that look at the same keys stand behind each other, as if they were of one row.
