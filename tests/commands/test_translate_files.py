@@ -3,6 +3,9 @@
 import os
 import re
 import shutil
+import signal
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -86,6 +89,21 @@ def test_ctrl_c(translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Translator, "n_best", interrupted)
     assert translate("--output", tmp_path / "out", "el gato") == Outcome(130, "", "stopped\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_that_a_library_makes_another_error_of(translate: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NumPy does, interrupted while it is imported."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def half_imported(*arguments: object, **settings: object) -> None:
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        raise AttributeError("module 'library' has no attribute 'name'")
+
+    monkeypatch.setattr(Translator, "n_best", half_imported)
+    assert translate("el gato") == Outcome(130, "", "stopped\n")
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_link_and_a_pipe_stay_what_they_are(translate: Call, tmp_path: Path, translator: Translator) -> None:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from types import FrameType
 
 from translate.errors import TranslateError
 
@@ -26,6 +27,7 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
     # Processes that share a machine are slowed down many times by threads that wait for each other in a busy loop.
     # OpenMP reads this when PyTorch is imported, which happens inside `work`.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    ctrl_c = CtrlC()
     try:
         work()
         sys.stdout.flush()
@@ -44,7 +46,34 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
         drop_output()
         tell("error: the disk is full")
         return 2
+    except Exception:
+        if not ctrl_c.came:
+            raise
+        tell("stopped")  # A library that is interrupted while it is imported may raise anything.
+        return 130
+    finally:
+        ctrl_c.forget()
     return 0
+
+
+class CtrlC:
+    """Whether it came; what it does otherwise stays as it is."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self._handler = signal.getsignal(signal.SIGINT)
+        if callable(self._handler):
+            signal.signal(signal.SIGINT, self._note)
+
+    def forget(self) -> None:
+        """Look no longer."""
+        if callable(self._handler):
+            signal.signal(signal.SIGINT, self._handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
+        if callable(self._handler):
+            self._handler(number, frame)
 
 
 def leave_on_sigterm() -> None:
