@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--source", type=Path, help="file with the source sentences or texts, instead of a split")
     parser.add_argument("--reference", type=Path, help="file with the reference translations or labels")
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="where to write the report; default: beside the model"
+        "--json", type=Path, metavar="FILE.json", help="where to write the report; default: beside the model"
     )
     parser.add_argument("--search", choices=("greedy", "beam"), help="default: as the model was configured")
     parser.add_argument("--beam-size", type=int, metavar="K")

@@ -226,6 +226,7 @@ class Trainer:
         self.bar.advance()
 
     def _gradients_from_zero(self, batches: list[Indices]) -> Sums:
+        """The gradients of these batches alone, without what an attempt before them has added up."""
         self.update.begin()
         return self._gradients(batches)
 
