@@ -50,7 +50,8 @@ def try_out(config: Path, folder: Path, steps: int) -> int:
     run = folder / config.stem
     model = ["--checkpoint", str(run / "model.safetensors")]
     overrides = [f"data.root={folder / 'text'}", f"data.cache={folder / 'cache'}", f"output={run}"]
-    overrides += [f"training.max_steps={steps}", "decoding.max_ratio=1", "decoding.max_extra=0"]
+    overrides += [f"training.max_steps={steps}", f"training.validate_every={steps}"]
+    overrides += ["decoding.max_ratio=1", "decoding.max_extra=0"]
     return (
         train.main(["--config", str(config), "--overwrite", *overrides])
         or translate.main([*model, "Ein Mann fährt Fahrrad."])

@@ -11,8 +11,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    """Small tensors gain nothing from threads, and two of them on a busy machine wait for each other."""
+    """Small tensors gain nothing from threads, and two of them on a busy machine wait for each other.
+
+    The same for the processes that tests start.
+    """
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ def test_there_are_some() -> None:
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.stem)
 def test_a_root(config: Path, tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "benchmarks/roots.py", config, "--folder", tmp_path]
-    done = subprocess.run([*command, "--steps", "2", "--pairs", "32"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "--steps", "2", "--pairs", "8"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     run = tmp_path / config.stem
     assert json.loads((run / "finished.json").read_text(encoding="utf-8"))["updates"] == 2
