@@ -40,4 +40,4 @@ format: .venv/installed
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv checkpoints/* build dist *.egg-info
+	rm -rf .venv checkpoints/.cache build dist *.egg-info

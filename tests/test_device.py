@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 from collections import defaultdict
 from itertools import count
 from typing import Any
@@ -11,7 +12,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from translate import device
-from translate.device import resolve_precision
+from translate.device import resolve_device, resolve_precision
+from translate.errors import ConfigError
 
 CPU = torch.device("cpu")
 
@@ -27,6 +29,12 @@ class Products(TorchDispatchMode):
         if function is torch.ops.aten.mm.default:
             self.shapes[args[0].dtype].append((*args[0].shape, args[1].shape[1]))
         return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["banana", "cuda:0", ""])
+def test_no_such_device(name: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"device: {name!r} asked for, allowed: auto, cpu or cuda")):
+        resolve_device(name)
 
 
 def test_float32_by_name_is_not_measured() -> None:

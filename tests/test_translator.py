@@ -84,6 +84,12 @@ def test_as_many_lines_come_out_as_go_in(translator: Translator, search: str) ->
     assert all(len(text.splitlines()) <= 1 for text in found)
 
 
+def test_one_text_is_no_list_of_lines(translator: Translator) -> None:
+    for call in (translator.translate, lambda text: translator.n_best(text, 1)):
+        with pytest.raises(TypeError, match=r"lines is one text; give a list of them: \[text\]"):
+            call("ein Hund")
+
+
 def test_no_lines(translator: Translator) -> None:
     assert translator.translate([]) == []
 
@@ -105,7 +111,20 @@ def test_a_line_of_ten_thousand_words(translator: Translator, caplog: pytest.Log
     ((long,), (short,)) = translator.n_best([" ".join(["ein Hund"] * 5000), "Hund"], 1, settings)
     assert 0 < long.length <= 10 + 3 + 1
     assert short.text == translator.n_best(["Hund"], 1, settings)[0][0].text
-    assert caplog.records == []
+    assert caplog.messages == [
+        "line 1 has 10000 tokens, and the model learned from no more than 200: translate its sentences one by one"
+    ]
+
+
+def test_lines_that_are_longer_than_any_in_training_are_counted(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = translator.settings(search="greedy", max_ratio=0.001)
+    translator.n_best(["Hund", "Hund " * 200, "Hund " * 201, "Hund " * 300], 1, settings, first_line=5)
+    assert caplog.messages == [
+        "line 7 has 201 tokens, and the model learned from no more than 200: translate its sentences one by one "
+        "(and 1 more like it)"
+    ]
 
 
 def test_learned_positions_warn_of_the_line_that_is_too_long(
@@ -139,7 +158,7 @@ def test_settings_left_out_are_the_models_own(translator: Translator) -> None:
     ("asked", "message"),
     [
         ({"search": "random"}, "decoding.search: given 'random', allowed: one of greedy, beam"),
-        ({"beam_size": 0}, "decoding.beam_size: given 0, allowed: a whole number above 0"),
+        ({"beam_size": 0}, "decoding.beam_size: given 0, allowed: a whole number from 1 to 1000"),
         ({"length_penalty": -1.0}, "decoding.length_penalty: given -1.0, allowed: a number of at least 0"),
         ({"beam": 4}, "decoding.beam: unknown key; did you mean 'beam_size'?"),
     ],

@@ -36,8 +36,10 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
     """The device that `auto`, `cpu` or `cuda` stands for; also sets the number of CPU threads, where one is given.
 
     Raises:
-        ConfigError: CUDA is asked for and not there.
+        ConfigError: the name is none of these, or CUDA is asked for and not there.
     """
+    if name not in ("auto", "cpu", "cuda"):
+        raise ConfigError(f"device: {name!r} asked for, allowed: auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu")
     if threads is not None:

@@ -15,8 +15,10 @@ from sacrebleu.metrics.chrf import CHRF
 from translate.errors import DataError
 
 RESAMPLES = 1000  # of sacrebleu's bootstrap, as in its own command line; the seed is in the signature
-# Languages without spaces between words, which BLEU counts by characters; Chinese it cuts by itself.
-UNSPACED = {"bo", "ja", "km", "lo", "my", "th"}
+# Languages without spaces between words, in the codes of ISO 639 of two and of three letters: BLEU counts characters.
+# Chinese sacrebleu cuts by itself.
+UNSPACED = {"bo", "bod", "tib", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
+CHINESE = {"zh", "zho", "chi", "cmn", "yue"}
 FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
 
@@ -108,8 +110,12 @@ def distinct_warning(distinct: int, sentences: int) -> str | None:
 
 
 def bleu_tokenizer(language: str) -> str:
-    """How sacrebleu cuts a language: by its usual 13a, which needs spaces between words, or by characters."""
-    return "zh" if language == "zh" else "char" if language in UNSPACED else "13a"
+    """How sacrebleu cuts a language: by its usual 13a, which needs spaces between words, or by characters.
+
+    A region or a script behind the code says nothing about that: "zh-CN", "zh_Hant".
+    """
+    code = re.split("[-_]", language.lower())[0]
+    return "zh" if code in CHINESE else "char" if code in UNSPACED else "13a"
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "en") -> float:

@@ -86,6 +86,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = read_training_text(config)
         valid_text = read_validation_text(config, text)
+        warn_of_copies(text, valid_text)
         assert config.data.cache is not None, "load_config fills it in"
         cache = CorpusCache(config.data.cache)
         source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
@@ -107,6 +108,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         before = values["identity"]
         refuse_changes(before, identity)
         if run.finished.is_file():
+            if not run.model.is_file():
+                raise CheckpointError(f"{run.path} is finished, but its model is gone; train it anew with --overwrite")
             log.info("%s is finished: there is nothing to resume", run.path)
             return run
         precision = before["dtype"]  # What a measurement chose once stays chosen.
@@ -241,6 +244,15 @@ def read_validation_text(config: Config, train: TextPair) -> ParallelText:
     if isinstance(data, LabelledDataConfig):
         return logged(read_labelled_split(data.root, data.valid, known=set(train.target)))
     return logged(open_corpus(data, data.valid).held())
+
+
+def warn_of_copies(train: TextPair, valid: TextPair) -> None:
+    """Say where files are given twice, in places where that makes scores worthless."""
+    for text in (train, valid):
+        if text.source_sha256 == text.target_sha256:
+            log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
+    if (train.source_sha256, train.target_sha256) == (valid.source_sha256, valid.target_sha256):
+        log.warning("validation text is the training text: its scores say nothing about text that is new to the model")
 
 
 def open_corpus(data: DataConfig, corpus: str | FilePair | Corpus) -> TextPair:

@@ -6,7 +6,7 @@ snapshots/ (weights to take the mean of, where that is asked for) and finished.j
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,10 +76,10 @@ class RunFolder:
             self.states.mkdir(parents=True, exist_ok=True)
 
     def begin(self, config: str) -> None:
-        """Remove the files of an earlier run, and nothing else; write the config of this one."""
+        """Remove the files of an earlier run, reports on its model too, and nothing else; write the config of this."""
         with self._writing():
             weights = [file for folder in (self.states, self.snapshots) for file in folder.glob("*.safetensors")]
-            for file in (self.finished, self.model, self.config, self.metrics, *weights):
+            for file in (self.finished, self.model, self.config, self.metrics, *weights, *self._reports()):
                 file.unlink(missing_ok=True)
             write_whole(self.config, config.encode())
 
@@ -87,6 +87,14 @@ class RunFolder:
         """Mark the run as over."""
         with self._writing():
             write_whole(self.finished, json.dumps(summary, indent=2, ensure_ascii=False).encode())
+
+    def _reports(self) -> Iterator[Path]:
+        """What scripts/evaluate.py has written here: reports, and the translations beside them."""
+        for path in self.path.glob("*.json"):
+            with suppress(OSError, ValueError):
+                report = json.loads(path.read_text(encoding="utf-8"))
+                if isinstance(report, dict) and {"model", "decoding", "sentences_per_second"} <= report.keys():
+                    yield from (path, path.with_suffix(".txt"))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

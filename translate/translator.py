@@ -79,7 +79,12 @@ class Translator:
         beam_size: int | None = None,
         length_penalty: float | None = None,
     ) -> list[str]:
-        """The best translation of each line; an empty one of an empty line. Settings left out are the model's own."""
+        """The best translation of each line; an empty one of an empty line. Settings left out are the model's own.
+
+        Raises:
+            TypeError: `lines` is a single text.
+            ConfigError: a setting is out of range, or means nothing to the search.
+        """
         settings = self.settings(search=search, beam_size=beam_size, length_penalty=length_penalty)
         return [best[0].text for best in self.n_best(lines, 1, settings)]
 
@@ -91,8 +96,11 @@ class Translator:
         `first_line` is the number that a warning gives to the first of `lines`.
 
         Raises:
+            TypeError: `lines` is a single text.
             ConfigError: greedy search, or a beam narrower than `n`, cannot give that many.
         """
+        if isinstance(lines, str):  # It is a sequence of texts, too: of its characters.
+            raise TypeError("lines is one text; give a list of them: [text]")
         return self.n_best_of_ids(self.saved.source.encode(lines), n, settings, first_line=first_line)
 
     def n_best_of_ids(
@@ -165,6 +173,15 @@ class Translator:
 
     def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], first_line: int) -> None:
         if self.model.longest is None:
+            most = self.config.data.filter.max_tokens
+            long = [number for number, source in enumerate(sources, first_line) if len(source) > most]
+            if long:
+                others = f" (and {len(long) - 1} more like it)" if len(long) > 1 else ""
+                log.warning(
+                    "line %d has %d tokens, and the model learned from no more than %d: translate its sentences one by "
+                    "one%s",
+                    *(long[0], len(sources[long[0] - first_line]), most, others),
+                )
             return
         for number, source in enumerate(sources, start=first_line):
             if len(source) >= self.model.longest:

@@ -1,6 +1,6 @@
 """Validation while training: how surprised the model is by the references, and how good its own answers are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ class Validator:
         self.decoding = decoding.model_copy(update={"search": "greedy"})
         # References are scored as written, but for the case: a lower-casing or truecasing model is compared in its own.
         self.references = [target.tokenizer.normalize(line) for line in text.target]
+        self.bleu = "BLEU"
+        if has_capitals(text.target) and not has_capitals(self.references):
+            self.bleu = "BLEU (lower-cased)"
         self.sources = [dataset.source[i] for i in range(len(dataset))]
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
         self.samples = np.linspace(0, len(dataset), samples, endpoint=False).astype(int).tolist()
@@ -52,7 +55,8 @@ class Validator:
             nll=nll,
             accuracy=accuracy,
             scores={"bleu": bleu, "chrf": chrf},
-            summary=f"BLEU {bleu:.2f}, chrF {chrf:.2f}, perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}",
+            summary=f"{self.bleu} {bleu:.2f}, chrF {chrf:.2f}, "
+            f"perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}",
             warning=distinct_warning(len(set(translations)), len(translations)),
             samples=[
                 {"source": self.text.source[i], "translation": translations[i], "reference": self.text.target[i]}
@@ -73,6 +77,11 @@ class Validator:
                 correct += (logits_NV.argmax(1) == batch.labels_N).sum().item()
                 tokens += len(batch.labels_N)
         return nll / tokens, correct / tokens
+
+
+def has_capitals(lines: Iterable[str]) -> bool:
+    """Whether there is a capital letter."""
+    return any(line != line.lower() for line in lines)
 
 
 class LabelValidator(Validator):

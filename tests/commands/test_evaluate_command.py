@@ -174,11 +174,20 @@ def test_neither_or_both(options: tuple[str, ...], run: Callable[..., Outcome]) 
     refused(run(*options), "give either --split NAME, or both --source FILE and --reference FILE")
 
 
+@pytest.mark.parametrize("option", ["--split", "--source", "--reference"])
+def test_one_text_is_scored(option: str, run: Callable[..., Outcome]) -> None:
+    said = run(option, "a", option, "b")
+    assert said.code == 2
+    assert f"{option} is given twice; score one text at a time, with one reference" in said.err
+
+
 def test_an_unknown_split(run: Callable[..., Outcome], project: Project) -> None:
     refused(
         run("--split", "tset"),
         f"No split 'tset' in {project.corpus}: looked for tset.es and tset.it, plain, .gz or .zst. "
-        "Splits there: test, train, val. Did you mean test? Set data.root (--data-root) to the folder that has them.",
+        "Splits there: test, train, val. Did you mean test? "
+        "Set data.root (--data-root) to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (--source FILE --reference FILE).",
     )
 
 
@@ -208,7 +217,7 @@ def test_a_missing_file(run: Callable[..., Outcome], tmp_path: Path) -> None:
 def test_search_that_cannot_be(run: Callable[..., Outcome]) -> None:
     refused(
         run("--split", "test", "--beam-size", "0"),
-        "asked for: decoding.beam_size: given 0, allowed: a whole number above 0",
+        "asked for: decoding.beam_size: given 0, allowed: a whole number from 1 to 1000",
     )
 
 

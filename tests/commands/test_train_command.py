@@ -169,7 +169,9 @@ def test_missing_files(run: Run, untrained: Project) -> None:
     refused(
         run(),
         f"No split 'train' in {untrained.corpus}: looked for train.es and train.it, plain, .gz or .zst (or under the "
-        "name training). Splits there: test, val. Set data.root (--data-root) to the folder that has them.",
+        "name training). Splits there: test, val. "
+        "Set data.root (--data-root) to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (--source FILE --reference FILE).",
     )
 
 
@@ -179,7 +181,8 @@ def test_a_missing_folder(run: Run, untrained: Project) -> None:
         run(),
         f"No split 'train' in {untrained.corpus}: looked for train.es and train.it, plain, .gz or .zst (or under the "
         f"name training). The folder {untrained.corpus} does not exist. "
-        "Set data.root (--data-root) to the folder that has them.",
+        "Set data.root (--data-root) to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (--source FILE --reference FILE).",
     )
 
 
@@ -281,7 +284,15 @@ def test_a_folder_in_which_another_training_is_at_work(run: Run, untrained: Proj
 
 
 def test_nothing_to_resume(run: Run, untrained: Project) -> None:
-    states = untrained.folder / "run" / "states"
+    folder = untrained.folder / "run"
+    refused(
+        run("--resume"),
+        f"there is no run to resume: {folder} does not exist; leave --resume out to begin one, or name the folder it "
+        "was moved to with output=FOLDER",
+    )
+    assert not folder.exists()
+    states = folder / "states"
+    states.mkdir(parents=True)
     refused(run("--resume"), f"no training state to resume in {states}; start anew with --overwrite")
 
 

@@ -65,6 +65,27 @@ def test_the_output_does_not_replace_the_model(call: Call, project: Project, tmp
     assert model.read_bytes() == project.model.read_bytes()
 
 
+def test_the_output_does_not_replace_text(call: Call, project: Project, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("el gato\n", encoding="utf-8")
+    for what, file in (
+        ("the text to translate", lines),
+        ("a text of the model's data", project.corpus / "val.it"),
+        ("a text of the model's data", project.corpus / "test.es"),
+    ):
+        before = file.read_bytes()
+        message = f"the translations would replace {what} {file}; name another file: --output FILE"
+        said = call(command.main, "--checkpoint", project.model, "--input", lines, "--output", file)
+        assert said == Outcome(2, "", f"error: {message}\n")
+        assert file.read_bytes() == before
+
+
+def test_the_output_is_no_archive(translate: Call, tmp_path: Path) -> None:
+    said = translate("--output", tmp_path / "out.gz", "el gato")
+    message = "translations are written as plain text: name a file without .gz: --output FILE"
+    assert said == Outcome(2, "", f"error: {message}\n")
+
+
 def test_standard_input_that_is_closed(translate: Call) -> None:
     assert translate(stdin=None) == Outcome(0, "", "")
 

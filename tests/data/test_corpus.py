@@ -255,7 +255,8 @@ def test_missing_folder(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"No split 'val' in {root}: looked for val.de and val.en, plain, .gz or .zst (or under the name valid or "
         f"validation or dev). The folder {root} does not exist. "
-        "Set data.root (--data-root) to the folder that has them, or data.download=true "
+        "Set data.root (--data-root) to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (--source FILE --reference FILE), or data.download=true "
         "to download Multi30k."
     )
 
@@ -267,7 +268,9 @@ def test_misspelt_split(tmp_path: Path) -> None:
         find_split(tmp_path, "tarin", "de", "en")
     assert str(caught.value) == (
         f"No split 'tarin' in {tmp_path}: looked for tarin.de and tarin.en, plain, .gz or .zst. "
-        "Splits there: train, val. Did you mean train? Set data.root (--data-root) to the folder that has them."
+        "Splits there: train, val. Did you mean train? "
+        "Set data.root (--data-root) to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (--source FILE --reference FILE)."
     )
 
 
@@ -275,7 +278,8 @@ def test_other_languages(tmp_path: Path) -> None:
     write_split(tmp_path, "train")
     message = (
         "no split in these languages; files there: train.de, train.en. "
-        "Set data.root (--data-root) to the folder that has them."
+        "Set data.root (--data-root) to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (--source FILE --reference FILE)."
     )
     with pytest.raises(DataError, match=re.escape(message)):
         find_split(tmp_path, "train", "cs", "fr")

@@ -1,6 +1,7 @@
 """Text files, line by line."""
 
 import errno
+import gzip
 import re
 import sys
 import tracemalloc
@@ -51,6 +52,19 @@ def test_wrong_bytes_in_the_first_line(tmp_path: Path) -> None:
     path = write(tmp_path / "text.de.gz", b"\x80")
     with pytest.raises(DataError, match=re.escape("text.de.gz, line 1, byte 1: 0x80 is not UTF-8")):
         read_lines(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        (gzip.compress(b"gut"), "It looks like gzip: give its name the ending .gz."),
+        ("gut\n".encode("utf-16"), "It looks like UTF-16: save it as UTF-8."),
+        ("schön\n".encode("latin-1"), "Save the file as UTF-8."),
+    ],
+)
+def test_what_a_file_is_instead_is_said(content: bytes, remedy: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=re.escape(remedy)):
+        read_lines(write(tmp_path / "text.de", content))
 
 
 def test_missing_file(tmp_path: Path) -> None:

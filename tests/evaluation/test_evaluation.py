@@ -46,7 +46,20 @@ def test_signatures_name_case_tokenizer_seed_and_resamples(report: EvaluationRep
     assert report.chrf.signature == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}"
 
 
-@pytest.mark.parametrize(("language", "tokenizer"), [("zh", "zh"), ("ja", "char"), ("th", "char"), ("de", "13a")])
+@pytest.mark.parametrize(
+    ("language", "tokenizer"),
+    [
+        ("zh", "zh"),
+        ("zh-cn", "zh"),
+        ("zh_Hant", "zh"),
+        ("zho", "zh"),
+        ("ja", "char"),
+        ("JPN", "char"),
+        ("th", "char"),
+        ("de", "13a"),
+        ("de_AT", "13a"),
+    ],
+)
 def test_languages_without_spaces_are_not_one_word_a_sentence(language: str, tokenizer: str) -> None:
     references = ["一个男人骑着自行车。", "两只狗在草地上玩耍。"]
     hypotheses = ["一个男人骑着马。", "两只狗在草地上玩耍。"]

@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,31 @@ def test_the_newest_model_is_of_the_run_that_finished_last(tmp_path: Path, monke
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
+
+
+def test_bleu_without_case_is_called_so(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = sentences(20, seed=1)
+    corpus = tiny.folder / "corpus"
+    for split in ("train", "val"):
+        write_split(corpus, split, source, [line.capitalize() for line in target])
+    for lowercase, name in (False, "BLEU"), (True, "BLEU (lower-cased)"):
+        settings = f"text.tokenizer.lowercase={lowercase}".lower()
+        train(tiny.config(f"data.root={corpus}", "training.max_steps=1", settings), overwrite=True)
+        assert re.search(rf"validation {re.escape(name)} \d", capsys.readouterr().err)
+
+
+def test_text_that_is_given_twice_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    train(tiny.config("training.max_steps=1"))
+    assert "same text" not in caplog.text
+    assert "validation text is the training text" not in caplog.text
+    train(tiny.config("training.max_steps=1", "data.valid=train"), overwrite=True)
+    assert "validation text is the training text: its scores say nothing about text that is new" in caplog.text
+    source, _ = sentences(20, seed=1)
+    corpus = tiny.folder / "corpus"
+    for split in ("train", "val"):
+        write_split(corpus, split, source, source)
+    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"), overwrite=True)
+    assert "train: source and target are the same text" in caplog.text
 
 
 def test_validation_text_is_never_filtered(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

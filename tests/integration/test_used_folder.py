@@ -70,6 +70,9 @@ def test_a_finished_run_stays_as_it_is(tiny: TinyProject, caplog: pytest.LogCapt
     assert contents(run.path) == before
     with pytest.raises(CheckpointError, match=r"training\.max_epochs: 3 → 4"):
         train(tiny.config("training.max_epochs=4"), resume=True)
+    run.model.unlink()
+    with pytest.raises(CheckpointError, match="is finished, but its model is gone; train it anew with --overwrite"):
+        train(tiny.config(), resume=True)
 
 
 def test_a_run_is_not_overwritten_by_accident(tiny: TinyProject) -> None:
@@ -90,11 +93,18 @@ def test_overwriting_replaces_a_run_and_nothing_else(
     run = train(tiny.config("seed=7", "training.max_epochs=4", "training.keep_last=9"))
     notes = run.path / "notes.txt"
     notes.write_text("mine", encoding="utf-8")
+    mine = run.path / "mine.json"
+    mine.write_text('{"model": 1}', encoding="utf-8")
+    reports = [run.path / "test.json", run.path / "test.txt"]
+    for report in reports:  # of the model that is about to go
+        report.write_text('{"model": {}, "decoding": {}, "sentences_per_second": 1.0}', encoding="utf-8")
     stop(sigterm, update(2), tiny, overwrite=True)
     assert not run.finished.exists()
     assert not run.model.exists()
     assert [path.name for path in run.states.iterdir()] == ["step-00000002.safetensors"]
     assert notes.read_text(encoding="utf-8") == "mine"
+    assert mine.exists()
+    assert not any(report.exists() for report in reports)
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
 
 

@@ -75,7 +75,9 @@ def test_a_missing_model_names_the_command_that_installs_it() -> None:
 @pytest.mark.parametrize(
     ("language", "message"),
     [
-        ("deu", "spaCy has no tokenizer for the language 'deu'; did you mean eu or de?"),
+        ("deu", "spaCy has no tokenizer for the language 'deu'; did you mean de? Subwords need none: text.tokenizer"),
+        ("ger", "spaCy has no tokenizer for the language 'ger'; did you mean de?"),
+        ("zh_CN", "spaCy has no tokenizer for the language 'zh_CN'; did you mean zh?"),
         ("EN", "spaCy has no tokenizer for the language 'EN'; did you mean en"),
         ("qqq", "spaCy has no tokenizer for the language 'qqq'; it has: af, am, ar,"),
     ],

@@ -4,7 +4,7 @@ import argparse
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError
@@ -30,10 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="model file; several times for an ensemble; default: of the newest finished run in checkpoints/",
     )
-    parser.add_argument("--split", help="split in the data folder that the model was trained on, or in --data-root")
+    parser.add_argument(
+        "--split", action=Once, help="split in the data folder that the model was trained on, or in --data-root"
+    )
     parser.add_argument("--data-root", type=Path, help="folder of the split, where it is not the one of the training")
-    parser.add_argument("--source", type=Path, help="file with the source sentences or texts, instead of a split")
-    parser.add_argument("--reference", type=Path, help="file with the reference translations or labels")
+    parser.add_argument(
+        "--source", type=Path, action=Once, help="file with the source sentences or texts, instead of a split"
+    )
+    parser.add_argument("--reference", type=Path, action=Once, help="file with the reference translations or labels")
     parser.add_argument(
         "--json", type=Path, metavar="FILE.json", help="where to write the report; default: beside the model"
     )
@@ -45,6 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     leave_on_sigterm()
     return run(lambda: evaluate(asked))
+
+
+class Once(argparse.Action):
+    """An option that is refused when it is given again: of texts, unlike models, one is taken."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{self.option_strings[0]} is given twice; score one text at a time, with one reference")
+        setattr(namespace, self.dest, value)
 
 
 def evaluate(asked: argparse.Namespace) -> None:

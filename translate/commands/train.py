@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             train_as(config)
 
     def train_as(config: "Config") -> None:
+        from translate.errors import CheckpointError
         from translate.pipeline import train
         from translate.runs import RunFolder
         from translate.training.distributed import ALONE
@@ -67,7 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             assert config.output is not None, "load_config fills it in"
             first = together is None or together.rank == 0
-            with RunFolder(config.output).kept_to_one() if first else nullcontext():
+            run_folder = RunFolder(config.output)
+            if asked.resume and not run_folder.path.is_dir():
+                raise CheckpointError(
+                    f"there is no run to resume: {run_folder.path} does not exist; leave --resume out to begin one, or "
+                    "name the folder it was moved to with output=FOLDER"
+                )
+            with run_folder.kept_to_one() if first else nullcontext():
                 folder = train(config, resume=asked.resume, overwrite=asked.overwrite, processes=together or ALONE)
         except Interrupted as stop:
             nonlocal interrupted

@@ -5,7 +5,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -66,6 +66,7 @@ def positive(text: str) -> int:
 
 def translate(asked: argparse.Namespace) -> None:
     """Read, translate, write; one line, or one group of n rows, comes out for each line that goes in."""
+    from translate.data.inventory import text_files
     from translate.device import keep_memory, release_memory
     from translate.runs import newest_model
     from translate.translator import Translator
@@ -74,9 +75,9 @@ def translate(asked: argparse.Namespace) -> None:
     checkpoints = asked.checkpoint or [newest_model()]
     if not asked.checkpoint:
         log.info("model: %s", checkpoints[0])
-    if asked.output and asked.output.resolve() in {path.resolve() for path in checkpoints}:
-        raise DataError(f"the translations would replace the model {asked.output}; name another file: --output FILE")
+    refuse_to_replace(asked.output, {"the model": checkpoints, "the text to translate": [asked.input]})
     translator = Translator.load(checkpoints, asked.device)
+    refuse_to_replace(asked.output, {"a text of the model's data": text_files(translator.config.data)})
     settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
     # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
     typing = not asked.sentences and not asked.input and sys.stdin is not None and sys.stdin.isatty()
@@ -95,6 +96,17 @@ def translate(asked: argparse.Namespace) -> None:
             release_memory()
     if truncated:
         log.warning("%d of %d translations were cut off at the length limit", truncated, number)
+
+
+def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | None]]) -> None:
+    """DataError where the translations would be written over one of the files that are `read`, or end in an archive."""
+    if output is None:
+        return
+    if output.suffix in (".gz", ".zst"):
+        raise DataError(f"translations are written as plain text: name a file without {output.suffix}: --output FILE")
+    for what, files in read.items():
+        if output.resolve() in {file.resolve() for file in files if file is not None}:
+            raise DataError(f"the translations would replace {what} {output}; name another file: --output FILE")
 
 
 def source_lines(asked: argparse.Namespace) -> Iterable[str]:

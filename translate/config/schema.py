@@ -494,7 +494,9 @@ class DecodingConfig(Section):
     """How a trained model searches for a translation. Validation while training always searches greedily."""
 
     search: Literal["greedy", "beam"] = Field("beam", description="Best token at each step, or beam search.")
-    beam_size: PositiveInt = Field(5, description="Partial translations kept alive for each sentence.")
+    beam_size: Annotated[int, Field(ge=1, le=1000)] = Field(
+        5, description="Partial translations kept alive for each sentence."
+    )
     length_penalty: Annotated[float, Field(ge=0.0)] = Field(
         1.0, description="Exponent a in score = log-probability / length^a; 0 ranks by log-probability alone."
     )

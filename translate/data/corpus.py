@@ -245,7 +245,10 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         files = [path.name for path in files_in(root)]
         shown = ", ".join(files[:8]) + (", …" if len(files) > 8 else "")
         state = f"There is no split in these languages; files there: {shown or 'none'}."
-    remedy = "Set data.root (--data-root) to the folder that has them"
+    remedy = (
+        "Set data.root (--data-root) to the folder that has them, or name two files: {source: FILE, target: FILE} "
+        "(--source FILE --reference FILE)"
+    )
     if not root.exists() and {source, target} == {"de", "en"} and any(name in DOWNLOADED_SPLITS for name in names):
         remedy += ", or data.download=true to download Multi30k"
     also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""

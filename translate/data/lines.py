@@ -16,6 +16,14 @@ from translate.errors import DataError
 
 PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
 BLOCK = 1 << 20  # bytes of text
+# What files that are no UTF-8 begin with, and what to do with them.
+STARTS = {
+    b"\x1f\x8b": "gzip: give its name the ending .gz",
+    b"\x28\xb5\x2f\xfd": "Zstandard: give its name the ending .zst",
+    b"\xfd7zXZ": "an archive of xz: unpack it",
+    b"\xff\xfe": "UTF-16: save it as UTF-8",
+    b"\xfe\xff": "UTF-16: save it as UTF-8",
+}
 
 
 class Text(Protocol):
@@ -76,9 +84,11 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
             except UnicodeDecodeError as error:
                 line = before + content.count(b"\n", 0, error.start) + 1
                 place = error.start - content.rfind(b"\n", 0, error.start)
+                kind = "" if before else next((kind for start, kind in STARTS.items() if content.startswith(start)), "")
+                remedy = f"It looks like {kind}." if kind else "Save the file as UTF-8."
                 raise DataError(
                     f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). "
-                    "Save the file as UTF-8."
+                    f"{remedy}"
                 ) from None
             lines = (text if before else text.removeprefix("\ufeff")).split("\n")
             if not lines[-1]:

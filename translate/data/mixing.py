@@ -19,7 +19,7 @@ def open_files(source: Path, target: Path, name: str) -> TextPair:
     Raises:
         DataError: no file fits, or one has no partner, or the wildcards differ; see open_pair for the rest.
     """
-    sources, targets = _matches(source), _matches(target)
+    sources, targets = matching_files(source), matching_files(target)
     if {len(key) for key in sources} != {len(key) for key in targets}:
         raise DataError(f"{source} and {target} have not the same wildcards. Write as many * and ? into both.")
     for files, others, pattern in ((sources, targets, target), (targets, sources, source)):
@@ -30,7 +30,7 @@ def open_files(source: Path, target: Path, name: str) -> TextPair:
     return texts[0] if len(texts) == 1 else _joined(name, texts, f"{len(texts)} pairs of files")
 
 
-def _matches(pattern: Path) -> dict[tuple[str, ...], Path]:
+def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
     """The files that fit a pattern, by what its wildcards stand for; a path without any stands for itself."""
     text = str(pattern)
     if pattern.exists() or not re.search(r"[*?]", text):

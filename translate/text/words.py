@@ -5,6 +5,7 @@ This is the only file that knows spaCy, and it imports it only to cut text: join
 
 import difflib
 import pkgutil
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -85,9 +86,13 @@ def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterab
             ) from error
     known = [module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg]
     if language not in known:
-        near = difflib.get_close_matches(language.lower(), known, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(sorted(known))}"
-        raise ConfigError(f"spaCy has no tokenizer for the language {language!r}; {hint}")
+        code = re.split("[-_]", language.lower())[0]  # without region or script
+        code = code if code in known else spacy.util.find_matching_language(code)
+        near = [code] if code in known else difflib.get_close_matches(language.lower(), known, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(sorted(known))}."
+        raise ConfigError(
+            f"spaCy has no tokenizer for the language {language!r}; {hint} Subwords need none: text.tokenizer.kind=bpe"
+        )
     try:
         return spacy.blank(language).tokenizer
     except ImportError as error:
