@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -116,6 +117,23 @@ def test_another_format_is_refused(tmp_path: Path, values: dict[str, str], found
         assert str(caught.value) == (
             f"{path} holds '{found}', not 'translate model 1'; give a model.safetensors that training wrote"
         )
+
+
+def test_settings_of_another_version_are_refused_by_file(path: Path) -> None:
+    tensors, values = read_tensors(path)
+    values["config"]["model"]["new_setting"] = 1
+    write_tensors(path, tensors, values)
+    message = f"{path} was made by another version of this project: 1 problem in the stored config"
+    with pytest.raises(CheckpointError, match=re.escape(message)):
+        SavedModel.load(path)
+
+
+def test_loading_draws_no_random_numbers(path: Path) -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(1)
+    torch.manual_seed(1)
+    SavedModel.load(path).model()
+    assert torch.rand(1) == expected
 
 
 def test_no_pickle_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

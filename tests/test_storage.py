@@ -178,6 +178,8 @@ def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError) as caught:
             read(tmp_path / "absent")
         assert str(caught.value) == f"{tmp_path / 'absent'} is missing; a model is a .safetensors file"
+        with pytest.raises(CheckpointError, match="File name too long"):
+            read(tmp_path / ("x" * 300))
 
 
 # --- where nothing can be written ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from translate.config.loading import config_from_dict, config_to_dict
 from translate.config.schema import Config
-from translate.errors import CheckpointError
+from translate.errors import CheckpointError, ConfigError
 from translate.model.build import Model, build_model
 from translate.storage import read_tensors, read_values, write_tensors
 from translate.text.codec import Codec
@@ -49,13 +49,18 @@ class SavedModel:
         """Read a model file. CheckpointError if it is missing, damaged or something else."""
         tensors, values = read_tensors(path, device)
         _check_format(path, values)
+        try:
+            config = config_from_dict(values["config"])
+        except ConfigError as error:
+            raise CheckpointError(f"{path} was made by another version of this project: {error}") from error
         source = Codec.from_dict(values["source"])
         target = source if values["target"] is None else Codec.from_dict(values["target"])
-        return cls(config_from_dict(values["config"]), source, target, tensors, values["about"])
+        return cls(config, source, target, tensors, values["about"])
 
     def model(self) -> Model:
         """The model itself, in evaluation mode, where the weights are."""
-        model = fresh_model(self.config, self.source, self.target)
+        with torch.random.fork_rng(devices=[]):  # The fresh weights are of no use; the caller's random numbers may be.
+            model = fresh_model(self.config, self.source, self.target)
         load_weights(model, self.weights)
         return model.to(next(iter(self.weights.values())).device).eval()
 

@@ -1,6 +1,7 @@
 """From a config to a trained model: the only file that knows every stage."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -14,10 +15,11 @@ from torch import Tensor
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config
 from translate.config.schema import BpeTokenizerConfig, Config, Corpus, DataConfig, FilePair, LabelledDataConfig
 from translate.data.batching import BatchPlan, Indices
-from translate.data.corpus import ParallelText, TextPair, list_splits, open_split
+from translate.data.corpus import ParallelText, TextPair, open_split
 from translate.data.dataset import CorpusCache, Dataset, repeat_pairs, select_pairs, select_texts
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
-from translate.data.labelled import list_labelled_splits, read_labelled_split
+from translate.data.inventory import split_files
+from translate.data.labelled import read_labelled_split
 from translate.data.mixing import join_corpora, open_files
 from translate.data.resegmented import ResegmentedDataset
 from translate.device import avoid_cudnn_attention, keep_memory, name_of, resolve_device, resolve_precision
@@ -42,6 +44,8 @@ from translate.validation import LabelValidator, Validator
 log = logging.getLogger("translate")
 
 Read = TypeVar("Read", bound=TextPair)
+
+MOST_OF_A_TEST_SET = 1 << 24  # bytes in its files, some 100,000 pairs
 
 # What may differ when a run is resumed: where things lie, how they are shown and how processes share the work, but not
 # what is computed. Text is compared by its content; validation searches greedily.
@@ -185,7 +189,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         "updates": progress.step,
         "target_tokens": progress.target_tokens,
         "best_update": progress.best_step,
-        f"best_{config.training.best}": abs(progress.best_figure),
+        f"best_{config.training.best}": abs(progress.best_figure) if math.isfinite(progress.best_figure) else None,
         "text_seconds": round(text_seconds, 1),
         "update_seconds": round(progress.seconds - seconds_before, 1),
         "seconds": round(time.perf_counter() - started, 1),
@@ -276,19 +280,18 @@ def logged(text: Read, weight: int = 1) -> Read:
 def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
     """Put every split of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
 
-    A split that cannot be read is left for the day when it is asked for.
+    A split that cannot be read is left for the day when it is asked for, and so is one too large to be a test set.
     """
     data = config.data
     read: Callable[[str], TextPair]
     if isinstance(data, LabelledDataConfig):
-        splits = list_labelled_splits(data.root)
         read = partial(read_labelled_split, data.root, known=codecs[1].vocabulary.words)
     else:
-        splits = list_splits(data.root, data.source, data.target)
         read = partial(open_split, data.root, source=data.source, target=data.target)
     train = data.train if isinstance(data.train, list) else [data.train]
-    for split in splits:
-        if split not in (*train, *(corpus.split for corpus in train if isinstance(corpus, Corpus)), data.valid):
+    encoded = (*train, *(corpus.split for corpus in train if isinstance(corpus, Corpus)), data.valid)
+    for split, files in split_files(data).items():
+        if split not in encoded and sum(file.stat().st_size for file in files) <= MOST_OF_A_TEST_SET:
             with suppress(DataError):
                 cache.dataset(codecs, read(split))
 
@@ -342,12 +345,17 @@ def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair
         )
 
 
+def is_free_to_change(key: str) -> bool:
+    """Whether a run may be resumed with another value of this setting."""
+    return any(key == free or key.startswith(f"{free}.") for free in FREE_TO_CHANGE)
+
+
 def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
     """CheckpointError if a run would go on with other settings or another text than it began with."""
     changes = [
         line
         for line in differences(config_from_dict(before["config"]), config_from_dict(now["config"]))
-        if not line.startswith(FREE_TO_CHANGE)
+        if not is_free_to_change(line.partition(":")[0])
     ]
     changes += [f"the {name} text is another one" for name in ("train", "valid") if before[name] != now[name]]
     if before.get("codecs", now["codecs"]) != now["codecs"]:

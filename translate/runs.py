@@ -5,6 +5,7 @@ snapshots/ (weights to take the mean of, where that is asked for) and finished.j
 """
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -81,6 +82,8 @@ class RunFolder:
             weights = [file for folder in (self.states, self.snapshots) for file in folder.glob("*.safetensors")]
             for file in (self.finished, self.model, self.config, self.metrics, *weights, *self._reports()):
                 file.unlink(missing_ok=True)
+            for folder in self.path.glob(f".{self.model.name}.*/"):  # of a process that was killed while it wrote
+                shutil.rmtree(folder)
             write_whole(self.config, config.encode())
 
     def finish(self, summary: dict[str, Any]) -> None:

@@ -66,9 +66,10 @@ def read_values(path: Path) -> dict[str, Any]:
 
 
 def _read_header(path: Path) -> tuple[dict[str, Any], str, str]:
-    if not path.is_file():
-        raise CheckpointError(f"{path} is {'a folder' if path.is_dir() else 'missing'}; a model is a .safetensors file")
     try:
+        if not path.is_file():
+            what = "a folder" if path.is_dir() else "missing"
+            raise CheckpointError(f"{path} is {what}; a model is a .safetensors file")
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:

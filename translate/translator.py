@@ -125,7 +125,8 @@ class Translator:
     def log_probabilities(self, lines: Sequence[str], translations: Sequence[str]) -> list[float]:
         """The natural logarithm of the probability of each translation of each line, its end counted.
 
-        It is that of the likeliest cut of the text, where the tokenizer can cut it in several ways.
+        It is that of the one cut that the tokenizer makes of a text, though others may spell it, too; a word that is
+        not in the vocabulary counts as the token for unknown words.
 
         Raises:
             ConfigError: the model gives labels; `n_best` has the log-probabilities of these.

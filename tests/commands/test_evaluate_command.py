@@ -174,6 +174,13 @@ def test_neither_or_both(options: tuple[str, ...], run: Callable[..., Outcome]) 
     refused(run(*options), "give either --split NAME, or both --source FILE and --reference FILE")
 
 
+def test_a_folder_of_splits_is_of_no_use_to_files(run: Callable[..., Outcome]) -> None:
+    refused(
+        run("--source", "a", "--reference", "b", "--data-root", "c"),
+        "--data-root is the folder of a --split; leave it out beside --source and --reference",
+    )
+
+
 @pytest.mark.parametrize("option", ["--split", "--source", "--reference"])
 def test_one_text_is_scored(option: str, run: Callable[..., Outcome]) -> None:
     said = run(option, "a", option, "b")

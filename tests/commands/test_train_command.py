@@ -283,6 +283,27 @@ def test_a_folder_in_which_another_training_is_at_work(run: Run, untrained: Proj
     assert run().code == 0
 
 
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE"),
+        ({"WORLD_SIZE": ""}, "WORLD_SIZE"),
+        ({"WORLD_SIZE": "2", "RANK": "x", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}, "RANK"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "y"}, "MASTER_PORT"),
+    ],
+)
+def test_no_number_in_the_environment(
+    variables: dict[str, str], name: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    refused(
+        run(),
+        f"the environment sets {name}={variables[name]!r}, which is no number; start the processes by torchrun, or "
+        f"unset {name}",
+    )
+
+
 def test_nothing_to_resume(run: Run, untrained: Project) -> None:
     folder = untrained.folder / "run"
     refused(

@@ -17,7 +17,7 @@ from translate.config.schema import FilterConfig, TextConfig, WordTokenizerConfi
 from translate.data import dataset as dataset_module
 from translate.data.corpus import ParallelText, Part, TextPair, open_pair
 from translate.data.dataset import CorpusCache, Dataset, EncodedText, repeat_pairs, select_pairs
-from translate.data.lines import FileText, text_sha256
+from translate.data.lines import text_sha256
 from translate.errors import ConfigError, DataError
 from translate.text.words import WordTokenizer, _spacy_tokenizer
 
@@ -204,13 +204,16 @@ def test_text_in_files_is_encoded_as_text_in_memory(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") == contents(tmp_path / "other")
 
 
-def test_text_that_gets_shorter_while_it_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "train.de"
-    file.write_text("eins\nzwei\n", encoding="utf-8")
-    text = replace(TRAIN, source=FileText(file, 3), target=FileText(file, 3))
+@pytest.mark.parametrize("later", ["eins\nzwei\n", "eins\nzwei\nvier\n"])
+def test_text_that_changes_while_it_is_read(later: str, tmp_path: Path) -> None:
+    for name in ("train.de", "train.en"):
+        (tmp_path / name).write_text("eins\nzwei\ndrei\n", encoding="utf-8")
+    text = open_pair(tmp_path / "train.de", tmp_path / "train.en", "train")
+    (tmp_path / "train.de").write_text(later, encoding="utf-8")
+    os.utime(tmp_path / "train.de", ns=(0, 0))  # The clock of some file systems is slow.
     cache = Opened(tmp_path / "cache")
     before = contents(tmp_path / "cache")
-    with pytest.raises(DataError, match=r"^train changed while it was read\. Start again\.$"):
+    with pytest.raises(DataError, match=r"train(\.de)? changed while it was read\. Start again\.$"):
         cache.dataset(text)
     assert contents(tmp_path / "cache") == before
 

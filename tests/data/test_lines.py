@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from packed import PACK, write
 
 from translate.data import lines as lines_module
-from translate.data.lines import PACKED, FileText, JoinedText, read_blocks, read_lines
+from translate.data.lines import PACKED, FileText, JoinedText, read_blocks, read_lines, version_of
 from translate.errors import DataError
 
 
@@ -149,7 +149,8 @@ def test_wrong_bytes_in_a_later_block(tmp_path: Path) -> None:
 
 def test_text_in_files_is_read_again_and_again(tmp_path: Path) -> None:
     one, two = write(tmp_path / "one", "a\nb\nc\n\n"), write(tmp_path / "two.gz", "d\ne\n")
-    text = JoinedText((FileText(one, 3), FileText(two, 2), FileText(one, 1)))
+    versions = version_of(one), version_of(two)
+    text = JoinedText((FileText(one, 3, versions[0]), FileText(two, 2, versions[1]), FileText(one, 1, versions[0])))
     assert len(text) == 6
     for _ in range(2):
         assert list(text) == ["a", "b", "c", "d", "e", "a"]
@@ -160,7 +161,7 @@ def test_a_long_file_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = write(tmp_path / "text.de", "ein Hund bellt und eine Katze schläft\n" * 30_000)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in FileText(path, 30_000)) == 30_000
+        assert sum(1 for _ in FileText(path, 30_000, version_of(path))) == 30_000
         assert tracemalloc.get_traced_memory()[1] < 2**19 < path.stat().st_size / 2
     finally:
         tracemalloc.stop()

@@ -14,6 +14,7 @@ from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, r
 from translate import pipeline, runs
 from translate.config.loading import load_config
 from translate.data.batching import BatchPlan
+from translate.data.dataset import CorpusCache
 from translate.errors import CheckpointError, DataError
 from translate.model_file import SavedModel, read_about
 from translate.pipeline import train
@@ -127,6 +128,26 @@ def test_the_newest_model_is_of_the_run_that_finished_last(tmp_path: Path, monke
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_too_large_for_a_test_set_is_not_encoded_ahead(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = tiny.folder / "corpus"
+    for split, count in {"train": 20, "val": 5, "test": 5, "crawl": 50}.items():
+        write_split(corpus, split, *sentences(count, seed=count))
+    monkeypatch.setattr(pipeline, "MOST_OF_A_TEST_SET", 1000)
+    config = tiny.config(f"data.root={corpus}", f"data.cache={tiny.folder}/cache", "training.max_steps=1")
+    encoded: list[str] = []
+    dataset = CorpusCache.dataset
+
+    def spy(self: CorpusCache, codecs: Any, text: Any) -> Any:
+        encoded.append(text.name)
+        return dataset(self, codecs, text)
+
+    monkeypatch.setattr(CorpusCache, "dataset", spy)
+    train(config)
+    assert sorted(encoded) == ["test", "train", "val"]
 
 
 def test_bleu_without_case_is_called_so(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:

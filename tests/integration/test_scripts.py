@@ -180,6 +180,19 @@ def test_a_signal_while_translating_leaves_nothing_behind(
 
 
 @pytest.mark.slow
+def test_a_signal_while_text_is_encoded_leaves_no_half_of_a_file(tmp_path: Path) -> None:
+    write_split(tmp_path, "train", *(["bako fide " * 20] * 100_000,) * 2)
+    write_split(tmp_path, "val", *sentences(5, seed=2))
+    settings = f"data: {{root: {tmp_path}, cache: {tmp_path}/cache}}\nprocesses: 1\ntext: {{tokenizer: {{kind: byte}}}}\n"
+    (tmp_path / "mine.yaml").write_text(settings)
+    with started("train", "--config", "mine.yaml", f"output={tmp_path}/run", folder=tmp_path) as process:
+        wait_for(lambda: any((tmp_path / "cache").glob(".text-*")), process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 143
+    assert list((tmp_path / "cache").glob(".*")) == []
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_behind_standard_output(model: Path, tmp_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -95,6 +95,8 @@ def test_overwriting_replaces_a_run_and_nothing_else(
     notes.write_text("mine", encoding="utf-8")
     mine = run.path / "mine.json"
     mine.write_text('{"model": 1}', encoding="utf-8")
+    left = run.path / ".model.safetensors.xyz"  # by kill -9 while the model was written
+    left.mkdir()
     reports = [run.path / "test.json", run.path / "test.txt"]
     for report in reports:  # of the model that is about to go
         report.write_text('{"model": {}, "decoding": {}, "sentences_per_second": 1.0}', encoding="utf-8")
@@ -104,6 +106,7 @@ def test_overwriting_replaces_a_run_and_nothing_else(
     assert [path.name for path in run.states.iterdir()] == ["step-00000002.safetensors"]
     assert notes.read_text(encoding="utf-8") == "mine"
     assert mine.exists()
+    assert not left.exists()
     assert not any(report.exists() for report in reports)
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
 

@@ -69,6 +69,8 @@ def evaluate(asked: argparse.Namespace) -> None:
 
     if (asked.split is None) == (asked.source is None) or (asked.source is None) != (asked.reference is None):
         raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
+    if asked.source is not None and asked.data_root is not None:
+        raise ConfigError("--data-root is the folder of a --split; leave it out beside --source and --reference")
     checkpoints = asked.checkpoint or [newest_model()]
     if not asked.checkpoint:
         log.info("model: %s", checkpoints[0])

@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     again.add_argument("--overwrite", action="store_true", help="start anew in a folder that already holds a run")
     given = sys.argv[1:] if arguments is None else arguments
     asked = parser.parse_intermixed_args(given)
+    leave_on_sigterm()  # until there is something to save
     interrupted = 0
     together: Group | None = None
     last = ExitStack()
@@ -42,10 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from translate.config.loading import load_config
 
         started_together = "WORLD_SIZE" in os.environ
-        if started_together and int(os.environ["WORLD_SIZE"]) > 1:
-            from translate.training.distributed import Group
+        if started_together:
+            from translate.training.distributed import Group, number_in_environment
 
-            together = Group.of_environment()  # Before anything can go wrong, so that one of them says it.
+            if number_in_environment("WORLD_SIZE") > 1:
+                together = Group.of_environment()  # Before anything can go wrong, so that one of them says it.
         with together or nullcontext():
             config = load_config(asked.config, asked.overrides)
         if not started_together:
@@ -53,7 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             count = processes_for(config)
             if count > 1:
-                leave_on_sigterm()
                 together = last.enter_context(companions(count, given))
         with together or nullcontext():
             train_as(config)

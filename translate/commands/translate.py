@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from translate.commands.run import leave_on_sigterm, run
-from translate.errors import DataError
+from translate.errors import ConfigError, DataError
 from translate.files import written_whole
 
 if TYPE_CHECKING:
@@ -99,20 +99,21 @@ def translate(asked: argparse.Namespace) -> None:
 
 
 def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | None]]) -> None:
-    """DataError where the translations would be written over one of the files that are `read`, or end in an archive."""
+    """ConfigError where the translations would replace one of the files that are `read`, or be no archive in spite of
+    their name."""
     if output is None:
         return
     if output.suffix in (".gz", ".zst"):
-        raise DataError(f"translations are written as plain text: name a file without {output.suffix}: --output FILE")
+        raise ConfigError(f"translations are written as plain text: name a file without {output.suffix}: --output FILE")
     for what, files in read.items():
         if output.resolve() in {file.resolve() for file in files if file is not None}:
-            raise DataError(f"the translations would replace {what} {output}; name another file: --output FILE")
+            raise ConfigError(f"the translations would replace {what} {output}; name another file: --output FILE")
 
 
 def source_lines(asked: argparse.Namespace) -> Iterable[str]:
     """The lines to translate: arguments, a file, or standard input as it comes."""
     if asked.sentences and asked.input:
-        raise DataError("sentences and --input are both given; use one of them")
+        raise ConfigError("sentences and --input are both given; use one of them")
     if asked.sentences:
         return argument_lines(asked.sentences)
     if asked.input:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from translate.data.known import DOWNLOADED_SPLITS, describe_variant
-from translate.data.lines import PACKED, FileText, Text, read_blocks
+from translate.data.lines import PACKED, FileText, Text, read_blocks, version_of
 from translate.errors import DataError
 
 # Names that different copies of Multi30k give to the same split; any of them finds the others.
@@ -99,7 +99,7 @@ def open_pair(source: Path, target: Path, name: str) -> TextPair:
         if side.lines == len(side.blank_end):
             raise DataError(f"{side.path} has no text. It needs one sentence a line.")
     counts = [side.lines - left_out for side in sides]
-    lines = FileText(source, counts[0]), FileText(target, counts[1])
+    lines = FileText(source, counts[0], sides[0].version), FileText(target, counts[1], sides[1].version)
     if counts[0] != counts[1]:
         line = _parting_line(*lines)
         raise DataError(
@@ -117,6 +117,7 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.version = version_of(path)
         self.lines = 0
         self.blank_end: list[str] = []
         self._digest = hashlib.sha256()

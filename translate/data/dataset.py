@@ -46,7 +46,7 @@ class EncodedText:
     """The ids of all lines, one behind the other, and where each line starts.
 
     Args:
-        ids: flat uint16 or int32, without BOS and EOS.
+        ids: flat integers, on disk uint16 or int32; without BOS and EOS.
         offsets: int64, one more than lines: line i is `ids[offsets[i]:offsets[i + 1]]`.
     """
 

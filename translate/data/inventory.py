@@ -1,4 +1,4 @@
-"""Which files the text of a config lies in: what nothing else may be written over."""
+"""Which files the text of a config lies in."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,15 +11,19 @@ from translate.data.mixing import matching_files
 from translate.errors import DataError
 
 
+def split_files(data: DataConfig | LabelledDataConfig) -> dict[str, tuple[Path, ...]]:
+    """The files of every split in the data folder. DataError where that folder cannot be read."""
+    if isinstance(data, LabelledDataConfig):
+        return {split: (find_labelled_split(data.root, split),) for split in list_labelled_splits(data.root)}
+    languages = data.source, data.target
+    return {split: find_split(data.root, split, *languages) for split in list_splits(data.root, *languages)}
+
+
 def text_files(data: DataConfig | LabelledDataConfig) -> Iterator[Path]:
-    """The files of every split in the data folder, and those that the config names itself, as far as they are there."""
-    with suppress(DataError):  # No folder, or none that can be read.
-        if isinstance(data, LabelledDataConfig):
-            for split in list_labelled_splits(data.root):
-                yield find_labelled_split(data.root, split)
-            return
-        for split in list_splits(data.root, data.source, data.target):
-            yield from find_split(data.root, split, data.source, data.target)
+    """The same and the files that the config itself names, as far as they are there: what is not to be written over."""
+    with suppress(DataError):
+        for files in split_files(data).values():
+            yield from files
     if isinstance(data, LabelledDataConfig):
         return
     for corpus in (*(data.train if isinstance(data.train, list) else [data.train]), data.valid):

@@ -36,16 +36,23 @@ class Text(Protocol):
 
 @dataclass(frozen=True)
 class FileText:
-    """The first so many lines of a file, read anew whenever they are gone through."""
+    """The first so many lines of a file, read anew whenever they are gone through.
+
+    `version` is what `version_of` said when they were counted and hashed: DataError when it is another one in the end,
+    lest other text goes by the digest of this one.
+    """
 
     path: Path
     lines: int
+    version: tuple[int, int]
 
     def __len__(self) -> int:
         return self.lines
 
     def __iter__(self) -> Iterator[str]:
-        return islice(chain.from_iterable(read_blocks(self.path)), self.lines)
+        yield from islice(chain.from_iterable(read_blocks(self.path)), self.lines)
+        if version_of(self.path) != self.version:
+            raise DataError(f"{self.path} changed while it was read. Start again.")
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,16 @@ class JoinedText:
 
     def __iter__(self) -> Iterator[str]:
         return chain.from_iterable(self.texts)
+
+
+def version_of(path: Path) -> tuple[int, int]:
+    """What tells a file from another one of its name: when it was written, in ns, and its size in bytes.
+
+    Raises DataError as read_blocks does.
+    """
+    with _explained(path):
+        state = path.stat()
+        return state.st_mtime_ns, state.st_size
 
 
 def read_lines(path: Path) -> list[str]:

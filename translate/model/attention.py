@@ -47,7 +47,8 @@ class MultiHeadAttention(nn.Module):
             which together are as wide as the model). "Wide" heads have d_model each.
         qkv_bias: whether queries, keys and values have a bias; the output projection always has one.
         qk_norm: whether a layer norm, without a bias, stands behind the projections to queries and to keys in each
-            head, so that no score can grow with the weights (Henry et al., 2020; Dehghani et al., 2023).
+            head, so that no score can grow with the weights of these projections (Dehghani et al., 2023; the idea is
+            of Henry et al., 2020, whose norm is another).
         rotary: whether queries and keys are turned by their positions, behind that norm.
     """
 
@@ -134,6 +135,6 @@ class MultiHeadAttention(nn.Module):
     def _turned(self, x_BTHK: Tensor, start: int) -> Tensor:
         return x_BTHK if self.rotation is None else self.rotation(x_BTHK, start)
 
-    def _split(self, projected_BTE: Tensor) -> Tensor:
-        """From the heads side by side in one vector to a dimension of their own."""
-        return projected_BTE.unflatten(2, (self.heads, -1))
+    def _split(self, x_BTI: Tensor) -> Tensor:
+        """From the heads side by side in one vector, I = H x K or H x V wide, to a dimension of their own."""
+        return x_BTI.unflatten(2, (self.heads, -1))

@@ -1,4 +1,4 @@
-"""Truecasing (Lita et al., 2003): the first word of a line gets the case it has elsewhere, and back.
+"""Truecasing as in Moses (Koehn et al., 2007): the first word of a line gets the case it has elsewhere, and back.
 
 What a word is like in the middle of lines is learned from training text, so that "Der Hund" and "der Hund" are the
 same words to a model. Going back, a line begins with a capital letter.

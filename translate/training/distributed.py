@@ -121,7 +121,7 @@ class Group(Processes):
         """As torchrun, or whatever else has started the processes, says in environment variables.
 
         Raises:
-            ConfigError: one of these variables is missing.
+            ConfigError: one of these variables is missing, or holds no number where it should.
         """
         missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
         if missing:
@@ -129,6 +129,8 @@ class Group(Processes):
                 f"the environment sets WORLD_SIZE, as for several processes, but not {' and '.join(missing)}; "
                 "start the processes by torchrun, or unset WORLD_SIZE"
             )
+        for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
+            number_in_environment(name)
         store, rank, count = next(rendezvous("env://"))
         store.add(PRESENT, 1)
         return cls(store, rank, count)
@@ -255,3 +257,14 @@ class MeetingPlace:
 def seed_of(*numbers: int) -> int:
     """A seed that belongs to these numbers, and to hardly any others."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
+def number_in_environment(name: str) -> int:
+    """The whole number in an environment variable. ConfigError where it is none."""
+    try:
+        return int(os.environ[name])
+    except ValueError:
+        raise ConfigError(
+            f"the environment sets {name}={os.environ[name]!r}, which is no number; "
+            f"start the processes by torchrun, or unset {name}"
+        ) from None

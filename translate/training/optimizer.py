@@ -49,16 +49,16 @@ def set_rate(optimizers: Iterable[optim.Optimizer], rate: float) -> None:
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The matrices between layers, and the rest: embeddings (an output projection tied to one, too), norms, biases."""
-    embeddings = [
+    """The matrices between layers, and the rest: embeddings, the projection to what comes out, norms and biases."""
+    ends = [
         parameter
-        for module in model.modules()
-        if isinstance(module, nn.Embedding | LearnedPositions)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Embedding | LearnedPositions) or name == "projection"
         for parameter in module.parameters()
     ]
 
     def is_matrix(parameter: nn.Parameter) -> bool:
-        return parameter.ndim == 2 and not any(parameter is embedding for embedding in embeddings)
+        return parameter.ndim == 2 and not any(parameter is end for end in ends)
 
     parameters = list(model.parameters())
     return [p for p in parameters if is_matrix(p)], [p for p in parameters if not is_matrix(p)]

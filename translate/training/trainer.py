@@ -297,10 +297,11 @@ class Trainer:
         model.eval()
         validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
         assert self.config.best is not None, "load_config fills it in"
-        figure = validation.figure(self.config.best)
-        better = (figure, -validation.nll) > (progress.best_figure, -progress.best_nll)
+        # What is not a number, of a model that is blown up, is the worst there is; but any model is better than none.
+        figure, minus_nll = map(number_or_worst, (validation.figure(self.config.best), -validation.nll))
+        better = not progress.best_step or (figure, minus_nll) > (progress.best_figure, -progress.best_nll)
         if better:
-            progress.best_step, progress.best_figure, progress.best_nll = progress.step, figure, validation.nll
+            progress.best_step, progress.best_figure, progress.best_nll = progress.step, figure, -minus_nll
             self.processes.first(lambda: self.save_best(model, validation, progress))
         values = {
             "step": progress.step,
@@ -359,3 +360,8 @@ class Trainer:
     def _out_of_patience(self) -> bool:
         patience = self.config.patience
         return patience is not None and self.progress.validations_since_best >= patience
+
+
+def number_or_worst(figure: float) -> float:
+    """A figure of which more is better, or, in the place of NaN, the worst."""
+    return -math.inf if math.isnan(figure) else figure
