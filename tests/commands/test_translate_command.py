@@ -199,7 +199,7 @@ def test_search_that_cannot_be(options: tuple[str, ...], message: str, translate
     ("options", "message"),
     [
         (("--n-best", "0"), "argument --n-best: 0 is not at least 1"),
-        (("--beam-size", "many"), "argument --beam-size: invalid positive value: 'many'"),
+        (("--beam-size", "many"), "argument --beam-size: invalid int value: 'many'"),
         (("--search", "bean"), "argument --search: invalid choice: 'bean'"),
         (("--serach", "beam"), "unrecognized arguments: --serach"),
     ],

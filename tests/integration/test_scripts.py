@@ -183,7 +183,7 @@ def test_a_signal_while_translating_leaves_nothing_behind(
 def test_a_signal_while_text_is_encoded_leaves_no_half_of_a_file(tmp_path: Path) -> None:
     write_split(tmp_path, "train", *(["bako fide " * 20] * 100_000,) * 2)
     write_split(tmp_path, "val", *sentences(5, seed=2))
-    settings = f"data: {{root: {tmp_path}, cache: {tmp_path}/cache}}\nprocesses: 1\ntext: {{tokenizer: {{kind: byte}}}}\n"
+    settings = f"data: {{root: {tmp_path}, cache: {tmp_path}/cache}}\ntext: {{tokenizer: {{kind: byte}}}}\nprocesses: 1"
     (tmp_path / "mine.yaml").write_text(settings)
     with started("train", "--config", "mine.yaml", f"output={tmp_path}/run", folder=tmp_path) as process:
         wait_for(lambda: any((tmp_path / "cache").glob(".text-*")), process)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from translate.commands.options import add_search_options
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError
 
@@ -24,13 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "the right labels."
     )
     parser.add_argument(
-        "--checkpoint",
-        type=Path,
-        action="append",
-        metavar="FILE",
-        help="model file; several times for an ensemble; default: of the newest finished run in checkpoints/",
-    )
-    parser.add_argument(
         "--split", action=Once, help="split in the data folder that the model was trained on, or in --data-root"
     )
     parser.add_argument("--data-root", type=Path, help="folder of the split, where it is not the one of the training")
@@ -41,11 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--json", type=Path, metavar="FILE.json", help="where to write the report; default: beside the model"
     )
-    parser.add_argument("--search", choices=("greedy", "beam"), help="default: as the model was configured")
-    parser.add_argument("--beam-size", type=int, metavar="K")
-    parser.add_argument("--length-penalty", type=float, metavar="A")
     parser.add_argument("--tokenized-bleu", action="store_true", help="also the BLEU of the torchtext tutorials")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add_search_options(parser)
     asked = parser.parse_args(arguments)
     leave_on_sigterm()
     return run(lambda: evaluate(asked))

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
+from translate.commands.options import add_search_options
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError, DataError
 from translate.files import written_whole
@@ -31,18 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "sentences", nargs="*", metavar="SENTENCE", help="without any, --input or standard input is read"
     )
-    parser.add_argument(
-        "--checkpoint",
-        type=Path,
-        action="append",
-        metavar="FILE",
-        help="model file; several times for an ensemble; default: of the newest finished run in checkpoints/",
-    )
     parser.add_argument("--input", type=Path, help="file with one sentence a line, plain, .gz or .zst")
     parser.add_argument("--output", type=Path, help="file for the translations instead of standard output")
-    parser.add_argument("--search", choices=("greedy", "beam"), help="default: as the model was configured")
-    parser.add_argument("--beam-size", type=positive, metavar="K", help="hypotheses kept alive in beam search")
-    parser.add_argument("--length-penalty", type=float, metavar="A", help="exponent of the length in the score")
     parser.add_argument(
         "--n-best",
         type=positive,
@@ -50,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="print N translations a sentence: line number, log-probability, length, score and text, between tabs",
     )
     parser.add_argument("--unknown", action="store_true", help="list the words that the model does not know")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add_search_options(parser)
     asked = parser.parse_intermixed_args(arguments)
     leave_on_sigterm()
     return run(lambda: translate(asked))

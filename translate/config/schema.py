@@ -372,7 +372,7 @@ class AdamWConfig(Section):
 
 
 class MuonConfig(Section):
-    """Muon (Jordan et al., 2024) for the matrices between layers, AdamW for everything else."""
+    """Muon (Jordan et al., 2024) for the matrices between layers, AdamW for embeddings, output layer and all else."""
 
     kind: Literal["muon"] = Field("muon", description="Muon for hidden matrices, AdamW for the rest.")
     lr: PositiveFloat = Field(

@@ -44,7 +44,8 @@ class _SmoothedLoss(torch.autograd.Function):
     """Some rows at a time, with their gradient, while they are in the cache: all of them together are not.
 
     The same written out in tensors of all rows, in float32 and kept for the backward pass, makes whole updates of a
-    small model an eighth slower on a CPU, and takes 350 MB more for a batch of 1500 tokens and a vocabulary of 6000.
+    small model an eighth slower on a CPU, and takes 103 MiB instead of 73 for 1500 rows of a vocabulary of 6000 (120
+    instead of 40 in bfloat16; for R-Drop's 3000 rows 378 instead of 153).
     """
 
     @staticmethod
