@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from translate.device import avoid_cudnn_attention, keep_memory, name_of, resolv
 from translate.errors import CheckpointError, DataError
 from translate.model.build import Model
 from translate.model.plain import make_plain
-from translate.model_file import SavedModel, fresh_model, weights_of
+from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
 from translate.paths import commit
 from translate.runs import RunFolder
 from translate.text.codec import Codec
@@ -63,6 +64,7 @@ FREE_TO_CHANGE = (
     "decoding.beam_size",
     "decoding.length_penalty",
     "decoding.batch_tokens",
+    "training.start_from",
     "training.activation_checkpointing",
     "training.checkpoint_every",
     "training.keep_last",
@@ -86,6 +88,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     if "memory" not in config.training.plain:
         keep_memory()
     avoid_cudnn_attention()
+    start = None if config.training.start_from is None else load_start(config, config.training.start_from)
     with processes.first_ahead():  # It makes the folder, and the cache from which the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = read_training_text(config)
@@ -93,7 +96,9 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         warn_of_copies(text, valid_text)
         assert config.data.cache is not None, "load_config fills it in"
         cache = CorpusCache(config.data.cache)
-        source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
+        languages = config.data.source, config.data.target
+        codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, text)
+        source, target = codecs
         dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
         encode_other_splits(config, cache, codecs)
     plan = plan_batches(config, dataset, text)
@@ -124,6 +129,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
 
     torch.manual_seed(config.seed)
     model = fresh_model(config, source, target).to(device)
+    if start:
+        load_weights(model, start.weights)
     make_plain(model, config.training.plain)
     processes.part_ways(config.seed)
     check_lengths(model, dataset, plan.pairs, text, "or leave it out with data.filter.max_tokens")
@@ -201,6 +208,24 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     )
     processes.first(lambda: run.finish(summary))
     return run
+
+
+def load_start(config: Config, path: Path) -> SavedModel:
+    """The model that training starts from. CheckpointError where its settings do not go with those of `config`."""
+    start = SavedModel.load(path)
+    bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # by which weights and vocabularies are read
+    changes = [
+        line
+        for line in differences(start.config, config)
+        if line.startswith(bound) and "dropout" not in line.partition(":")[0]
+    ]
+    if changes:
+        raise CheckpointError(
+            f"training cannot start from {path}, which has other settings:\n  "
+            + "\n  ".join(changes)
+            + "\ntake these changes back, or leave training.start_from out"
+        )
+    return start
 
 
 def arithmetic_of(config: Config, device: torch.device, precision: str) -> torch.dtype:

@@ -417,6 +417,11 @@ class LinearScheduleConfig(Section):
 class TrainingConfig(Section):
     """How the model is trained."""
 
+    start_from: AnyPath | None = Field(
+        None,
+        description="Model file with whose weights and vocabularies training starts, to train on with other text. Its "
+        "languages and sections `model` and `text` have to be the same, but for dropout. Default: fresh ones.",
+    )
     max_epochs: PositiveInt | None = Field(10, description="Stop after this many passes over the training text.")
     max_steps: PositiveInt | None = Field(None, description="Stop after this many updates.")
     batch: BatchConfig = Field(BatchConfig(), description="How sentence pairs are put together.")
@@ -567,6 +572,12 @@ class Config(Section):
             raise ClashError(
                 f"training.best: {self.training.best} is a score of translations; for labels use accuracy or loss",
                 "training.best",
+                "data.kind",
+            )
+        if labelled and self.training.start_from is not None:
+            raise ClashError(
+                "training.start_from is for translation: other text may have other labels; leave it out",
+                "training.start_from",
                 "data.kind",
             )
         if labelled and self.text.joint_vocabulary:

@@ -1,0 +1,65 @@
+"""Training that starts from another model: with its weights and vocabularies, on other text."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import TinyProject, assert_same_run, sentences, sigterm, stop, update, write_split
+
+from translate.errors import CheckpointError, ConfigError
+from translate.model_file import SavedModel
+from translate.pipeline import train
+
+
+@pytest.fixture
+def model(tiny: TinyProject) -> Path:
+    return train(tiny.config()).model
+
+
+@pytest.fixture
+def other(tiny: TinyProject, model: Path) -> tuple[str, ...]:
+    """Settings of a run that trains on with other text."""
+    corpus = tiny.folder / "other"
+    write_split(corpus, "train", *sentences(40, seed=8))
+    write_split(corpus, "val", *sentences(8, seed=9))
+    return f"training.start_from={model}", f"data.root={corpus}", f"output={tiny.folder}/tuned"
+
+
+def test_weights_and_vocabularies_are_those_of_the_model(
+    tiny: TinyProject, model: Path, other: tuple[str, ...]
+) -> None:
+    still = ("training.optimizer={kind: adam, lr: 1e-12}", "training.max_steps=1", "model.dropout=0.3")
+    tuned, start = SavedModel.load(train(tiny.config(*other, *still)).model), SavedModel.load(model)
+    assert (tuned.source, tuned.target) == (start.source, start.target)
+    for name, weight in start.weights.items():
+        torch.testing.assert_close(tuned.weights[name], weight, rtol=0, atol=1e-9)
+
+
+def test_an_interrupted_run_ends_as_an_uninterrupted_one(tiny: TinyProject, other: tuple[str, ...]) -> None:
+    stop(sigterm, update(2), tiny, *other)
+    resumed = train(tiny.config(*other), resume=True)
+    assert_same_run(resumed, train(tiny.config(*other, f"output={tiny.folder}/again")))
+
+
+def test_other_settings_are_refused_and_nothing_is_begun(
+    tiny: TinyProject, model: Path, other: tuple[str, ...]
+) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        train(tiny.config(*other, "model.ffn=16", "text.tokenizer.lowercase=true", "model.dropout=0.3"))
+    assert str(caught.value) == (
+        f"training cannot start from {model}, which has other settings:\n"
+        "  text.tokenizer.lowercase: false → true\n"
+        "  model.ffn: 32 → 16\n"
+        "take these changes back, or leave training.start_from out"
+    )
+    assert not (tiny.folder / "tuned").exists()
+
+
+def test_a_missing_model(tiny: TinyProject) -> None:
+    with pytest.raises(CheckpointError, match=r"absent is missing; a model is a \.safetensors file"):
+        train(tiny.config(f"training.start_from={tiny.folder}/absent"))
+
+
+def test_labels_have_no_start(tiny: TinyProject) -> None:
+    with pytest.raises(ConfigError, match=r"training\.start_from is for translation"):
+        tiny.config("data.kind=labelled", "model.kind=classifier", "training.start_from=x")
