@@ -98,6 +98,14 @@ def test_the_bleu_of_tutorials_is_labelled(run: Callable[..., Outcome], tmp_path
     assert line == f"tokenized BLEU    {report['tokenized_bleu']:6.2f}         (torchtext), not comparable"
 
 
+def test_models_that_translate_together_are_all_in_the_report(
+    run: Callable[..., Outcome], project: Project, tmp_path: Path
+) -> None:
+    assert run("--checkpoint", project.model, "--split", "val", "--search", "greedy").code == 0
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert report["ensemble_with"] == [report["model"]]
+
+
 def test_another_folder(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
     for language in ("es", "it"):
         shutil.copy(project.corpus / f"test.{language}", tmp_path / f"held-out.{language}")

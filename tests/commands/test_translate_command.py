@@ -1,18 +1,17 @@
 """translate.py: what goes in line by line comes out line by line, alone, and what is wrong is said in one message."""
 
 import gzip
+import io
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from tiny_project import LINES, Call, Outcome, Project, joined, write_lines
+from tiny_project import LINES, Call, Outcome, joined, write_lines
 
 from translate.commands import translate as command
-from translate.commands.translate import main
 from translate.translator import Translator
 
 ODD = {
@@ -112,26 +111,35 @@ def test_line_numbers_go_on_from_chunk_to_chunk(
     translate: Call, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
     monkeypatch.setattr(command, "CHUNK", 2)
-    said = translate("--n-best", "1", "--unknown", stdin=joined([*LINES, "el zorro"]).encode())
+    lines = [*LINES, "el zorro astuto"]
+    said = translate("--n-best", "1", "--unknown", stdin=joined(lines).encode())
     rows = [row.split("\t") for row in said.out.split("\n")[:-1]]
     assert [row[0] for row in rows] == ["1", "2", "3", "4", "5", "6"]
-    assert [row[4] for row in rows] == translator.translate([*LINES, "el zorro"])
-    assert said.err == "line 6: unknown: zorro\n"
+    assert [row[4] for row in rows] == translator.translate(lines)
+    unknown, suspicious = said.err.split("\n")[:2]
+    assert unknown == "line 6: unknown: zorro astuto"
+    assert suspicious.startswith("line 6: the model, which reads es, knows 1 of its 3 tokens")
 
 
-def test_a_person_at_the_keyboard_is_answered_line_by_line(call: Call, project: Project) -> None:
-    answered: list[str] = []
+@pytest.mark.parametrize(("typing", "chunk"), [(True, 1000), (False, 1)], ids=["keyboard", "pipe"])
+def test_what_is_translated_is_given_out_before_more_is_read(
+    typing: bool, chunk: int, translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person at the keyboard is answered line by line."""
+    monkeypatch.setattr(command, "CHUNK", chunk)
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output))
+    answered: list[bytes] = []
 
-    def typed() -> Iterator[bytes]:
+    def arriving() -> Iterator[bytes]:
         yield b"el gato\n"
-        captured: Any = sys.stdout
-        answered.append(captured.getvalue())
+        answered.append(output.getvalue())
         yield b"el perro\n"
 
-    keyboard = SimpleNamespace(buffer=typed(), isatty=lambda: True)
-    said = call(main, "--checkpoint", project.model, stdin=keyboard)
-    assert said.out.count("\n") == 2
-    assert answered == [said.out[: said.out.index("\n") + 1]]
+    translate(stdin=SimpleNamespace(buffer=arriving(), isatty=lambda: typing))
+    first, second = translator.translate(["el gato", "el perro"])
+    assert [answer.decode() for answer in answered] == [joined([first])]
+    assert output.getvalue().decode() == joined([first, second])
 
 
 def test_a_person_who_waits_sees_how_far_it_is(

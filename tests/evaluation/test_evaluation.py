@@ -84,6 +84,8 @@ def test_lengths_and_counts(report: EvaluationReport) -> None:
     assert report.brevity_penalty == pytest.approx(math.exp(1 - reference / translated))
     assert (report.sentences, report.empty, report.distinct) == (4, 1, 4)
     assert report.tokenized_bleu is None
+    assert evaluate([" ", "a"], ["a", "a"]).empty == 1
+    assert evaluate(["R &AMP; D"], ["R and D"]).length_ratio == pytest.approx(5 / 3)  # in lower case "&amp;" is one "&"
 
 
 def test_report_for_json_is_plain(report: EvaluationReport) -> None:

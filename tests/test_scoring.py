@@ -1,0 +1,69 @@
+"""What a saved model's translations are compared with, and how the report on them is written."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from test_translator import SPACING, save_model
+
+from translate.data.corpus import ParallelText
+from translate.errors import DataError
+from translate.evaluation import EvaluationReport, evaluate, tokenized_bleu
+from translate.model_file import SavedModel
+from translate.scoring import ScoredText, score
+from translate.text.codec import Codec
+from translate.text.tokenizers import WordTokenizer
+from translate.translator import Translation, Translator
+
+ReportOf = Callable[..., EvaluationReport]
+
+
+@pytest.fixture
+def report_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportOf:
+    """The report on a model that cuts its target with this tokenizer and gives this one translation."""
+    saved = SavedModel.load(save_model(tmp_path / "model.safetensors"))
+
+    def report_of(
+        tokenizer: WordTokenizer, translation: str, reference: str, *, tokenized: bool = False
+    ) -> EvaluationReport:
+        translator = Translator(dataclasses.replace(saved, target=Codec(tokenizer, saved.target.vocabulary)))
+        found = Translation(translation, log_probability=-1.0, score=-1.0, length=3, finished=True)
+        monkeypatch.setattr(translator, "n_best_of_ids", lambda *_: [[found]])
+        text = ParallelText("test", ["Hund"], [reference], source_sha256="", target_sha256="", variant="")
+        report = score(translator, text, translator.config.decoding, tokenized=tokenized).report
+        assert isinstance(report, EvaluationReport)
+        return report
+
+    return report_of
+
+
+def test_a_lower_casing_model_is_compared_with_references_as_they_are_written(report_of: ReportOf) -> None:
+    report = report_of(WordTokenizer("en", lowercase=True), "a dog sees the cat.", "A dog sees the Cat.")
+    assert report.bleu.value < report.bleu_lowercase.value == pytest.approx(100)
+
+
+def test_bleu_cuts_words_or_characters_as_the_target_language_asks(report_of: ReportOf) -> None:
+    report = report_of(WordTokenizer("zh"), "两只狗在玩耍。", "两只狗在草地上玩耍。")
+    assert "|tok:zh|" in report.bleu.signature
+
+
+def test_tokenized_bleu_is_counted_in_tokens_of_the_model(report_of: ReportOf) -> None:
+    english = WordTokenizer("en", spacing=SPACING)
+    pair = ("The dog sees a cat.", "A dog sees a cat.")
+    report = report_of(english, *pair, tokenized=True)
+    translation, reference = english.tokenize(pair)
+    assert reference == ["A", "dog", "sees", "a", "cat", "."]
+    assert report.tokenized_bleu == tokenized_bleu([translation], [reference]) > 0
+
+
+def test_where_the_disk_fills_up_the_old_report_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The translations are written first: no report speaks of other ones than lie beside it."""
+    path = tmp_path / "report.json"
+    path.write_text("old", encoding="utf-8")
+    monkeypatch.setattr("translate.files.os.fsync", Mock(side_effect=[None, OSError(28, "No space left on device")]))
+    translation = Translation("il gatto", log_probability=-1.0, score=-1.0, length=3, finished=True)
+    with pytest.raises(DataError, match=r"cannot write .*report\.json: No space left on device"):
+        ScoredText([translation], evaluate(["il gatto"], ["il gatto"]), {}).write(path)
+    assert path.read_text(encoding="utf-8") == "old"

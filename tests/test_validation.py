@@ -1,0 +1,72 @@
+"""Validation: the loss of the references, and the scores of greedy translations, by hand or beside the translator's."""
+
+import pytest
+import torch
+from test_translator import ENGLISH, GERMAN, save_model
+
+from translate.config.schema import DecodingConfig
+from translate.data.corpus import ParallelText
+from translate.data.dataset import Dataset, EncodedText
+from translate.evaluation import corpus_bleu
+from translate.text.codec import Codec
+from translate.text.tokenizers import WordTokenizer
+from translate.text.vocabulary import Vocabulary
+from translate.translator import Translator
+from translate.validation import Validator
+
+LINES = ["ein Hund bellt.", "Katze", "ein Hund schläft, ein Hund bellt."] * 4
+REFERENCES = ["a dog barks.", "cat", "a dog sleeps, a dog barks."] * 4
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return Translator.load(save_model(tmp_path_factory.mktemp("model") / "model.safetensors"), "cpu")
+
+
+def validator(
+    target: Codec = ENGLISH, references: list[str] = REFERENCES, decoding: DecodingConfig | None = None
+) -> Validator:
+    """One that gives all translations as samples."""
+    sides = EncodedText.of(GERMAN.encode(LINES)), EncodedText.of(target.encode(references))
+    dataset = Dataset("val", *sides, variant="", source_sha256="", target_sha256="")
+    text = ParallelText("val", LINES, references, source_sha256="", target_sha256="", variant="")
+    return Validator(
+        text=text, dataset=dataset, target=target, decoding=decoding or DecodingConfig(), samples=len(LINES)
+    )
+
+
+def test_the_loss_is_a_mean_over_tokens_with_the_ends(translator: Translator) -> None:
+    found = validator()(translator.model, lambda: None)
+    tokens = sum(len(ids) + 1 for ids in ENGLISH.encode(REFERENCES))
+    assert found.nll == pytest.approx(-sum(translator.log_probabilities(LINES, REFERENCES)) / tokens, rel=1e-5)
+
+
+def test_translations_are_found_greedily_whatever_the_settings_say(translator: Translator) -> None:
+    settings = translator.settings(search="beam", beam_size=8)
+    found = validator(decoding=settings)(translator.model, lambda: None)
+    greedy = translator.translate(LINES, search="greedy")
+    assert greedy != [best[0].text for best in translator.n_best(LINES, 1, settings)]
+    assert [sample["translation"] for sample in found.samples] == greedy
+
+
+def test_a_lower_casing_model_is_compared_in_its_own_case() -> None:
+    lowercase = Codec(WordTokenizer("en", lowercase=True), ENGLISH.vocabulary)
+    assert validator(lowercase, [line.upper() for line in REFERENCES]).references == REFERENCES
+
+
+def test_bleu_cuts_words_or_characters_as_the_target_language_asks(translator: Translator) -> None:
+    words = Vocabulary(("那只狗", "猫", "。", "，", "在睡觉", "在叫", "一只"))
+    references = ["一只狗在叫。", "那只猫", "一只狗在睡觉，一只狗在叫。"] * 4
+    found = validator(Codec(WordTokenizer("zh"), words), references)(translator.model, lambda: None)
+    translations = [sample["translation"] for sample in found.samples]
+    assert found.scores["bleu"] == corpus_bleu(translations, references, "zh") > corpus_bleu(translations, references)
+
+
+def test_a_model_that_always_answers_the_same_is_warned_of(translator: Translator) -> None:
+    assert validator()(translator.model, lambda: None).warning is None
+    model = translator.saved.model()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    warning = validator()(model, lambda: None).warning
+    assert warning == "only 1 of 12 translations differ from each other: the model hardly looks at the source"
