@@ -1,10 +1,11 @@
 """Files that are either whole or not there."""
 
 import os
+import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 
@@ -16,8 +17,10 @@ def unfinished(path: Path) -> Iterator[Path]:
     a file that stood at `path` before still does. OSError where it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        file = Path(folder) / path.name
+    folder = path.parent / f".{path.name}.{secrets.token_hex(4)}"
+    try:  # Before the folder is there: Ctrl-C may come at any time, also within tempfile.TemporaryDirectory.
+        folder.mkdir()
+        file = folder / path.name
         file.touch()
         mode = file.stat().st_mode  # as the user wants new files to be
         yield file
@@ -25,6 +28,8 @@ def unfinished(path: Path) -> Iterator[Path]:
         with file.open("rb+") as written:
             os.fsync(written.fileno())
         file.replace(path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
