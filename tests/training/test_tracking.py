@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from translate.errors import CheckpointError
-from translate.training.tracking import MetricsLog
+from translate.training.tracking import Bar, MetricsLog, NoBar
 
 
 def test_the_size_of_a_log_that_was_cut(tmp_path: Path) -> None:
@@ -37,3 +37,12 @@ def test_a_row_cut_short_by_a_full_disk(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
             signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_where_there_is_no_terminal_the_figures_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in (Bar, NoBar):
+        bar = kind(total=3000, done=1199)
+        bar.advance()
+        bar.show(loss="4.321", lr="1.0e-03")
+        bar.close()
+    assert capsys.readouterr().err == "update 1,200 of 3,000: loss 4.321, lr 1.0e-03\n"

@@ -480,7 +480,9 @@ class TrainingConfig(Section):
     patience: PositiveInt | None = Field(
         None, description="Stop after this many validations in a row that bring no better figure."
     )
-    log_every: PositiveInt = Field(50, description="Updates between rows of the metrics log.")
+    log_every: PositiveInt = Field(
+        50, description="Updates between rows of the metrics log, and where there is no terminal, lines."
+    )
     samples: Annotated[int, Field(ge=0)] = Field(3, description="Translations shown at each validation.")
 
     @model_validator(mode="after")

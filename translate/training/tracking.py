@@ -74,17 +74,22 @@ def is_not_finite(value: Any) -> bool:
 class Bar:
     """tqdm's bar over the updates of a run on standard error, with the newest figures behind it.
 
-    It shows itself only on a terminal; in a file, where it would fill page after page, the messages stand alone.
+    It shows itself only on a terminal. In a file, where it would fill page after page, the figures are lines.
     """
 
     def __init__(self, total: int, done: int) -> None:
+        self._total, self._done = total, done
         self._bar = tqdm(total=total, initial=done, unit=" updates", dynamic_ncols=True, smoothing=0.05, disable=None)
 
     def advance(self) -> None:
+        self._done += 1
         self._bar.update()
 
     def show(self, **figures: str) -> None:
+        """The newest figures by their names."""
         self._bar.set_postfix(figures)
+        if self._bar.disable:
+            self.say(f"update {self._done:,} of {self._total:,}: " + ", ".join(map(" ".join, figures.items())))
 
     def say(self, message: str) -> None:
         """Print lines above the bar."""
@@ -98,6 +103,7 @@ class NoBar(Bar):
     """What another process than the first shows."""
 
     def __init__(self, total: int, done: int) -> None:
+        self._total, self._done = total, done
         self._bar = tqdm(disable=True)
 
     def say(self, message: str) -> None:
