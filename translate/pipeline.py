@@ -178,6 +178,12 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         trainer.resume(tensors, values)
     else:  # Now that nothing refuses these settings any more.
         processes.first(lambda: run.begin(dump_config(config)))
+    warm_up = config.training.schedule.warmup_steps
+    if warm_up > trainer.total_steps:
+        log.warning(
+            "training.schedule.warmup_steps is %d, and the run has %d updates: the learning rate will not peak",
+            *(warm_up, trainer.total_steps),
+        )
     log.info(
         "model: %s parameters, %s; training on %s, %s%d threads, in %s",
         f"{sum(parameter.numel() for parameter in model.parameters()):,}",

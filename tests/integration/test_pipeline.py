@@ -161,6 +161,13 @@ def test_bleu_without_case_is_called_so(tiny: TinyProject, capsys: pytest.Captur
         assert re.search(rf"validation {re.escape(name)} \d", capsys.readouterr().err)
 
 
+def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    for steps, warned in (5, False), (4, True):
+        train(tiny.config(f"training.max_steps={steps}"), overwrite=True)
+        warning = f"training.schedule.warmup_steps is 5, and the run has {steps} updates: the learning rate will not"
+        assert (warning in caplog.text) == warned
+
+
 def test_text_that_is_given_twice_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     train(tiny.config("training.max_steps=1"))
     assert "same text" not in caplog.text
