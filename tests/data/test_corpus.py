@@ -197,6 +197,11 @@ def test_every_layout(tmp_path: Path, folder: str, ending: str) -> None:
     assert (pair.name, pair.source, pair.target) == ("train", GERMAN, ENGLISH)
 
 
+def test_the_folder_itself_comes_before_those_in_it(tmp_path: Path) -> None:
+    first, *_ = [write_split(tmp_path / folder, "train") for folder in FOLDERS]
+    assert find_split(tmp_path, "train", "de", "en") == first
+
+
 @pytest.mark.parametrize(("asked", "there"), [pair for names in ALIASES for pair in product(names, names)])
 def test_every_name_of_a_split_finds_every_other(tmp_path: Path, asked: str, there: str) -> None:
     files = write_split(tmp_path, there)

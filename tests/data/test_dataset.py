@@ -106,6 +106,7 @@ def test_each_dropped_pair_is_reported_under_its_first_reason() -> None:
         ("a b c d e f", "a"),
         ("a b c d", "a"),
         ("我", "12"),
+        ("a", "a b c d"),
     ]
     indices, report = selected(pairs, FilterConfig(max_tokens=5, max_ratio=3.5))
     assert indices == [0, 6]
@@ -113,7 +114,7 @@ def test_each_dropped_pair_is_reported_under_its_first_reason() -> None:
         "dropped 1 pair: an empty side (first: line 4)",
         "dropped 2 pairs: no letter or digit on one side (first: line 2)",
         "dropped 1 pair: more than 5 tokens on one side (first: line 5)",
-        "dropped 1 pair: one side over 3.5 times the other (first: line 6)",
+        "dropped 2 pairs: one side over 3.5 times the other (first: line 6)",
     ]
 
 
@@ -176,9 +177,19 @@ def test_what_was_encoded_comes_back_mapped(tmp_path: Path, cutting: list[str]) 
 def test_other_settings_or_other_text_are_other_entries(tmp_path: Path, config: TextConfig) -> None:
     plain = Opened(tmp_path).codecs
     assert Opened(tmp_path, config).codecs != plain
-    assert Opened(tmp_path, train=parallel(ENGLISH, GERMAN)).codecs != plain
+    for other in (parallel(GERMAN, GERMAN), parallel(ENGLISH, ENGLISH)):
+        assert Opened(tmp_path, train=other).codecs != plain
     assert Opened(tmp_path, languages=("de", "it")).codecs[1].language == "it"
     assert Opened(tmp_path).codecs == plain
+
+
+@pytest.mark.parametrize("sides", [(GERMAN, ENGLISH[::-1]), (GERMAN[::-1], ENGLISH)], ids=["target", "source"])
+def test_text_corrected_on_one_side_is_encoded_anew(tmp_path: Path, sides: tuple[list[str], list[str]]) -> None:
+    cache = Opened(tmp_path)
+    cache.dataset(TRAIN)
+    corrected = cache.dataset(parallel(*sides))
+    for codec, encoded, lines in zip(cache.codecs, (corrected.source, corrected.target), sides, strict=True):
+        assert [codec.decode(ids.tolist()) for ids in encoded] == lines
 
 
 def test_validation_text_is_encoded_with_the_codecs_of_training(tmp_path: Path) -> None:
@@ -291,10 +302,10 @@ def other_json(path: Path) -> None:
 
 
 def forged(path: Path) -> None:
-    """Sound JSON, whose content is not what was written."""
+    """Sound JSON, whose content is not what was written: the two sides in each other's place."""
     if path.suffix == ".json":
         entry = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps({**entry, "content": []}), encoding="utf-8")
+        path.write_text(json.dumps({**entry, "content": entry["content"][::-1]}), encoding="utf-8")
     else:
         with path.open("wb") as file:
             np.save(file, np.zeros(3, np.uint16))

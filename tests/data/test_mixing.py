@@ -1,12 +1,13 @@
 """Many files as one corpus, and several corpora as one text."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from packed import write
 
-from translate.data.corpus import Part, open_pair
+from translate.data.corpus import Part, TextPair, open_pair
 from translate.data.mixing import join_corpora, open_files
 from translate.errors import DataError
 
@@ -96,6 +97,15 @@ def test_corpora_are_joined(tmp_path: Path) -> None:
     assert text.vocabulary is None
     other = join_corpora([two, one], [1, 1])
     assert (other.source_sha256, other.target_sha256) != (text.source_sha256, text.target_sha256)
+
+
+@pytest.mark.parametrize("side", ["source_sha256", "target_sha256"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_digest_is_of_every_corpus(side: str, number: int) -> None:
+    texts = [TextPair(name, ["a"], ["b"], "1", "2", "made up") for name in ("one", "two")]
+    before = join_corpora(texts, [1, 1])
+    texts[number] = replace(texts[number], **{side: "3"})
+    assert getattr(join_corpora(texts, [1, 1]), side) != getattr(before, side)
 
 
 def test_vocabularies_can_be_learned_from_some_corpora_only(tmp_path: Path) -> None:

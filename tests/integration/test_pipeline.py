@@ -5,22 +5,29 @@ import json
 import logging
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, write_split
+from torch import Tensor
 
 from translate import pipeline, runs
-from translate.config.loading import load_config
+from translate.config.keys import all_sections
+from translate.config.loading import config_to_dict, load_config
+from translate.config.schema import Config
 from translate.data.batching import BatchPlan
-from translate.data.dataset import CorpusCache
+from translate.data.dataset import CorpusCache, Dataset
 from translate.errors import CheckpointError, DataError
+from translate.model.build import Model
 from translate.model_file import SavedModel, read_about
 from translate.pipeline import train
 from translate.runs import RunFolder, newest_model
 from translate.storage import read_tensors
+from translate.training.progress import Validation
 from translate.training.trainer import Trainer
+from translate.training.update import Update
 from translate.validation import Validator
 
 # --- what a run leaves behind ----------------------------------------------------------------------------------------
@@ -93,10 +100,52 @@ def test_another_seed_is_another_run(tiny: TinyProject) -> None:
     assert rows(one) != rows(two)
 
 
-def test_a_run_ends_in_the_middle_of_an_epoch_at_max_steps(tiny: TinyProject) -> None:
-    run = train(tiny.config("training.max_steps=10"))
+@pytest.mark.parametrize(("every", "validations"), [("null", [7, 10]), ("4", [4, 8, 10])])
+def test_a_run_ends_in_the_middle_of_an_epoch_at_max_steps(
+    every: str, validations: list[int], tiny: TinyProject
+) -> None:
+    run = train(tiny.config("training.max_steps=10", f"training.validate_every={every}"))
     assert newest_state(run)[1]["step"] == 10
-    assert [row["step"] for row in rows(run) if row["kind"] == "validation"] == [7, 10]
+    assert [row["step"] for row in rows(run) if row["kind"] == "validation"] == validations
+
+
+def test_the_rate_follows_the_schedule_over_the_whole_run(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+    step = Update.step
+
+    def spy(self: Update, rate: float) -> None:
+        rates.append(rate)
+        step(self, rate)
+
+    monkeypatch.setattr(Update, "step", spy)
+    run = train(tiny.config("training.schedule={kind: linear, warmup_steps: 0}", "training.log_every=1"))
+    assert rates == pytest.approx([0.005 * (1 - number / 21) for number in range(1, 22)])
+    assert [row["learning_rate"] for row in rows(run) if row["kind"] == "train"] == rates
+
+
+def test_each_epoch_reads_its_own_pairs(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(Dataset, "epoch", lambda self, number: asked.append(number) or self)
+    train(tiny.config())
+    assert asked[-21:] == [*[0] * 7, *[1] * 7, *[2] * 7]
+
+
+def test_validation_is_without_dropout_and_training_with_it(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[bool] = []
+    validate, add = Validator.__call__, Update.add
+
+    def spy_validate(self: Validator, model: Model, *rest: Any) -> Any:
+        modes.append(model.training)
+        return validate(self, model, *rest)
+
+    def spy_add(self: Update, *arguments: Any, **keywords: Any) -> Any:
+        modes.append(self.parallel.model.training)
+        return add(self, *arguments, **keywords)
+
+    monkeypatch.setattr(Validator, "__call__", spy_validate)
+    monkeypatch.setattr(Update, "add", spy_add)
+    train(tiny.config("training.max_steps=2", "training.validate_every=1"))
+    assert modes[-4:] == [True, False, True, False]
 
 
 # --- the newest model ------------------------------------------------------------------------------------------------
@@ -280,6 +329,23 @@ def test_other_weights_are_another_run(tiny: TinyProject, mixed: tuple[str, str]
         train(tiny.config(*lighter), resume=True)
 
 
+def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but those that are written out here, whatever the schema may get."""
+    identity = {"config": config_to_dict(Config()), "train": [], "valid": [], "codecs": []}
+    keys = {f"{path}.{name}".lstrip(".") for path, section in all_sections() for name in section.model_fields}
+    free = set()
+    for key in (key for key in keys if not key.startswith(("data.train", "data.valid"))):  # compared by their text
+        monkeypatch.setattr(pipeline, "differences", lambda *_, key=key: [f"{key}: 1 → 2"])
+        with suppress(CheckpointError):
+            pipeline.refuse_changes(identity, identity)
+            free.add(key)
+    places = {"output", "data.root", "data.cache", "data.download", "training.start_from"}
+    work = {"device", "processes", "threads", "training.parallel", "training.activation_checkpointing"}
+    shown = {"training.samples", "training.checkpoint_every", "training.keep_last"}
+    search = {f"decoding.{key}" for key in ("search", "beam_size", "length_penalty", "batch_tokens")}
+    assert free == places | work | shown | search
+
+
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 @pytest.mark.parametrize(
     ("split", "remedy"), [("train", "data.filter.max_tokens"), ("val", "validation text is never left out")]
@@ -372,9 +438,20 @@ def test_a_full_disk(name: str, write: str, tiny: TinyProject) -> None:
     assert not (tiny.folder / "run" / name).exists()
 
 
+def weights_after(run: RunFolder, step: int) -> dict[str, Tensor]:
+    state = read_tensors(run.states / f"step-{step:08d}.safetensors")[0]
+    return {name.removeprefix("model."): tensor for name, tensor in state.items() if name.startswith("model.")}
+
+
 def test_a_model_file_holds_the_weights_of_its_step(tiny: TinyProject) -> None:
     run = train(tiny.config("training.best=loss", "training.keep_last=9"))
     step = read_about(run.model)["validation"]["step"]
-    state = read_tensors(run.states / f"step-{step:08d}.safetensors")[0]
-    weights = {name.removeprefix("model."): tensor for name, tensor in state.items() if name.startswith("model.")}
-    assert_same_tensors(read_tensors(run.model)[0], weights)
+    assert_same_tensors(read_tensors(run.model)[0], weights_after(run, step))
+
+
+def test_a_mean_that_is_worse_is_not_kept(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = iter([2.0, 1.0, 3.0, 1.5])  # of three epochs and of the mean
+    monkeypatch.setattr(Validator, "__call__", lambda *_: Validation(next(losses), 0.0, {}, "", None, []))
+    run = train(tiny.config("training.average_last=2", "training.best=loss", "training.keep_last=9"))
+    assert list(losses) == []
+    assert_same_tensors(read_tensors(run.model)[0], weights_after(run, 14))

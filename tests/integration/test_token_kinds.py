@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,8 +11,9 @@ from tiny_runs import TinyProject, assert_same_run, rows, sigterm, stop, update
 from translate import Translator
 from translate.config.keys import kind_of, sections_at
 from translate.config.schema import Config, TextConfig
+from translate.data.dataset import CorpusCache
 from translate.model_file import SavedModel, fresh_model, weights_of
-from translate.pipeline import train
+from translate.pipeline import plan_batches, read_training_text, train, training_set
 from translate.runs import RunFolder
 from translate.text.build import build_codecs
 
@@ -56,6 +58,18 @@ def test_a_line_break_that_bytes_spell_is_a_space(tmp_path: Path) -> None:
 
 
 DROPOUT = ("text.tokenizer.kind=bpe", "text.tokenizer.vocab_size=40", "text.tokenizer.dropout=0.3")
+
+
+@pytest.mark.parametrize(("max_tokens", "longest"), [(20, 20), (200, 29)])
+def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(max_tokens: int, longest: int, tiny: TinyProject) -> None:
+    limits = ("model.positions=learned", "model.max_positions=30", f"data.filter.max_tokens={max_tokens}")
+    config = tiny.config(*DROPOUT, *limits, "seed=5")
+    text, cache = read_training_text(config), CorpusCache(tiny.folder)
+    codecs = cache.codecs(config.text, ("de", "en"), text)
+    dataset = cache.dataset(codecs, text)
+    pairs: Any = training_set(config, dataset, text, codecs, fresh_model(config, *codecs))
+    assert (pairs.seed, pairs.longest) == (5, longest)  # The end of the sentence has a position, too.
+    assert plan_batches(config, dataset, text).seed == 5
 
 
 @pytest.mark.slow

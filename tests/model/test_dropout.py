@@ -1,9 +1,15 @@
-"""Dropout: the share it zeroes, what it leaves, and that it can be repeated."""
+"""Dropout: the share it zeroes, what it leaves, that it can be repeated, and where in a model it stands."""
+
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
+from translate.config.schema import ModelConfig
+from translate.model.build import NORMS, build_transformer, embedding
 from translate.model.dropout import Dropout
+from translate.model.layers import FeedForward
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -44,3 +50,49 @@ def test_nothing_is_dropped_in_evaluation_or_at_zero() -> None:
     x = torch.randn(4, 4)
     assert Dropout(0.5).eval()(x) is x
     assert Dropout(0.0)(x) is x
+
+
+# --- in a model ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_each_dropout_of_a_model_is_used_once_with_its_own_rate(norm: str) -> None:
+    small: dict[str, Any] = {"d_model": 8, "ffn": 8, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "norm": norm}
+    config = ModelConfig(**small, dropout=0.1, attention_dropout=0.2, ffn_dropout=0.3)
+    model = build_transformer(config, source_size=9, target_size=9, pad=1)
+    used: list[tuple[str, float]] = []
+    for name, module in model.named_modules():
+        if isinstance(module, Dropout):
+            module.register_forward_hook(lambda module, *_, name=name: used.append((name, module.p)))
+    ids, mask = torch.tensor([[4, 5]]), torch.tensor([[True, True]])
+    model(ids, mask, ids, mask)
+    assert used == [
+        ("source_embedding.dropout", 0.1),
+        ("encoder.0.self_attention.drop", 0.2),
+        ("encoder.0.self_residual.dropout", 0.1),
+        ("encoder.0.feed_forward.dropout", 0.3),
+        ("encoder.0.feed_residual.dropout", 0.1),
+        ("target_embedding.dropout", 0.1),
+        ("decoder.0.self_attention.drop", 0.2),
+        ("decoder.0.self_residual.dropout", 0.1),
+        ("decoder.0.cross_attention.drop", 0.2),
+        ("decoder.0.cross_residual.dropout", 0.1),
+        ("decoder.0.feed_forward.dropout", 0.3),
+        ("decoder.0.feed_residual.dropout", 0.1),
+    ]
+
+
+def test_a_feed_forward_drops_what_its_activation_gives() -> None:
+    layer = FeedForward(d_model=4, hidden=1000, activation=nn.Sigmoid(), dropout=0.3)
+    layer.contract = nn.Identity()  # type: ignore[assignment]
+    dropped = layer(torch.zeros(100, 4))
+    assert dropped.unique().tolist() == pytest.approx([0.0, 0.5 / 0.7])
+    assert (dropped == 0).double().mean().item() == pytest.approx(0.3, abs=0.01)
+
+
+def test_an_embedding_drops_what_its_norm_gives() -> None:
+    layer = embedding(nn.Embedding(9, 1000), ModelConfig(d_model=1000, dropout=0.3, embedding_norm_eps=1e-5))
+    ids = torch.arange(9)[None]
+    dropped, whole = layer(ids), layer.eval()(ids)
+    torch.testing.assert_close(dropped, torch.where(dropped == 0, 0.0, whole / 0.7))
+    assert (dropped == 0).double().mean().item() == pytest.approx(0.3, abs=0.03)

@@ -229,8 +229,10 @@ def test_attention_that_sees_nothing_gathers_zeros(training: bool) -> None:
     assert torch.equal(found, attention.output.bias.expand(1, 3, 8))
 
 
-def test_attention_drops_weights_in_training_only() -> None:
+@pytest.mark.parametrize("written_out", [True, False])
+def test_attention_drops_weights_in_training_only(written_out: bool) -> None:
     attention = MultiHeadAttention(d_model=8, heads=2, dropout=0.5)
+    attention.written_out = written_out
     x_BTD = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))
     seen = attention.keys_values(x_BTD)
     torch.manual_seed(0)

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,9 @@ from translate.data.corpus import ParallelText, read_split
 from translate.errors import ConfigError
 from translate.text import build
 from translate.text.build import build_codecs
+from translate.text.casing import Truecaser
 from translate.text.codec import Codec
+from translate.text.spacing import Spacing
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
 GERMAN = ["Der Hund schläft.", "Die Katze schläft, der Hund bellt.", "Ein Hund bellt!"]
@@ -204,6 +208,28 @@ def test_json_round_trip_keeps_the_fingerprint(german: Codec, english: Codec) ->
     assert english.fingerprint != german.fingerprint
     assert codecs(lowercase=True)[0].fingerprint != german.fingerprint
     assert codecs(max_size=5)[0].fingerprint != german.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("word", {"language": "nl"}),
+        ("word", {"model": "de_core_news_sm"}),
+        ("word", {"lowercase": True}),
+        ("word", {"spacing": Spacing()}),
+        ("bpe", {"language": "nl"}),
+        ("bpe", {"kind": "wordpiece"}),
+        ("bpe", {"lowercase": True}),
+        ("bpe", {"state": "{}"}),
+        ("bpe", {"truecaser": Truecaser(frozenset({"der"}))}),
+    ],
+)
+def test_the_fingerprint_knows_all_of_the_tokenizer(kind: str, change: dict[str, Any]) -> None:
+    codec = codecs(kind=kind)[0]
+    tokenizer: Any = codec.tokenizer
+    other = replace(codec, tokenizer=replace(tokenizer, **change))
+    assert other != codec
+    assert other.fingerprint != codec.fingerprint
 
 
 # --- the real corpus -------------------------------------------------------------------------------------------------

@@ -1,0 +1,42 @@
+"""One update: the arithmetic of its passes, and the length of its gradient."""
+
+import math
+
+import pytest
+import torch
+from test_recorded import CPU, UPDATES, small_model
+
+from translate.config.schema import TrainingConfig
+from translate.training.distributed import ALONE
+from translate.training.parallel import Single
+from translate.training.update import Update
+
+
+def passed(dtype: torch.dtype, clip_norm: float | None) -> tuple[Update, torch.dtype]:
+    """An update with the gradients of one batch, and the type of the logits that it passed."""
+    torch.manual_seed(1)
+    model = small_model()
+    found: list[torch.dtype] = []
+    model.register_forward_hook(lambda module, inputs, logits: found.append(logits.dtype))
+    update = Update(Single(model, ALONE), TrainingConfig(clip_norm=clip_norm), CPU, dtype)
+    update.begin()
+    update.add(UPDATES[0][0], 1.0, last=True)
+    return update, found[0]
+
+
+def length(update: Update) -> float:
+    gradients = (parameter.grad for parameter in update.parallel.model.parameters())
+    return math.hypot(*(float(gradient.norm()) for gradient in gradients if gradient is not None))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_passes_are_in_the_arithmetic_that_was_asked_for(dtype: torch.dtype) -> None:
+    assert passed(dtype, None)[1] is dtype
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.01, 1e9])
+def test_a_gradient_that_is_too_long_is_scaled_down(clip_norm: float | None) -> None:
+    update, _ = passed(torch.float32, clip_norm)
+    before = length(update)
+    assert update.clip() == pytest.approx(before)
+    assert length(update) == pytest.approx(0.01 if clip_norm == 0.01 else before, rel=1e-3)
