@@ -33,7 +33,7 @@ test: check
 	$(BIN)/pytest $(SLOW)
 
 test-fast: .venv/installed
-	$(BIN)/pytest $(FAST) tests
+	$(BIN)/pytest $(FAST) --ignore tests/integration --ignore tests/benchmarks tests
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .

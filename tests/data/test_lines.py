@@ -57,7 +57,7 @@ def test_wrong_bytes_in_the_first_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
-        (gzip.compress(b"gut"), "It looks like gzip: give its name the ending .gz."),
+        (gzip.compress(b"gut", mtime=0), "It looks like gzip: give its name the ending .gz."),
         ("gut\n".encode("utf-16"), "It looks like UTF-16: save it as UTF-8."),
         ("schön\n".encode("latin-1"), "Save the file as UTF-8."),
     ],
