@@ -1,6 +1,7 @@
 """What all tests share: one CPU thread, and the way to the real corpus where there is one."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ def _one_thread() -> None:
     """
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_as_usual() -> None:
+    """A shell lets what it starts in the background ignore Ctrl-C, and so do the processes started from there."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -367,7 +367,9 @@ class AdamWConfig(Section):
     betas: Betas = Field((0.9, 0.98), description="Decay of the running means of gradient and squared gradient.")
     eps: PositiveFloat = Field(1e-9, description="Added to the denominator.")
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(
-        0.01, description="Decoupled weight decay on matrices; norms, biases, embeddings and output layer are left alone."
+        0.01,
+        description="Decoupled weight decay on the matrices between layers; embeddings, output layer, norms and biases "
+        "are left alone.",
     )
 
 
