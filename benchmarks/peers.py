@@ -54,9 +54,10 @@ from translate.config.loading import config_from_dict, config_to_dict, load_conf
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Indices
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
+from translate.data.reading import read_training_text
 from translate.device import PRECISIONS, avoid_cudnn_attention, keep_memory, name_of, resolve_device
 from translate.model.build import build_model
-from translate.pipeline import arithmetic_of, read_training_text
+from translate.pipeline import arithmetic_of
 from translate.text.vocabulary import EOS, PAD, SPECIALS
 from translate.training.distributed import ALONE, Group, Processes
 from translate.training.interrupt import InterruptGuard

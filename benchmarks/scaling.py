@@ -27,9 +27,10 @@ from bare import bare_trainer
 from translate.config.loading import load_config
 from translate.data.batching import BatchPlan
 from translate.data.dataset import CorpusCache
+from translate.data.reading import read_training_text
 from translate.device import keep_memory, name_of, resolve_device
 from translate.model_file import fresh_model
-from translate.pipeline import arithmetic_of, read_training_text
+from translate.pipeline import arithmetic_of
 from translate.training.distributed import ALONE, Group
 from translate.training.interrupt import InterruptGuard
 from translate.training.tracking import MetricsLog

@@ -3,25 +3,21 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
-from functools import partial
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config
-from translate.config.schema import BpeTokenizerConfig, Config, Corpus, DataConfig, FilePair, LabelledDataConfig
+from translate.config.schema import BpeTokenizerConfig, Config, LabelledDataConfig
 from translate.data.batching import BatchPlan, Indices
-from translate.data.corpus import ParallelText, TextPair, open_split
+from translate.data.corpus import TextPair
 from translate.data.dataset import CorpusCache, Dataset, repeat_pairs, select_pairs, select_texts
-from translate.data.fetch import download_multi30k, is_to_be_downloaded
-from translate.data.inventory import split_files
-from translate.data.labelled import read_labelled_split
-from translate.data.mixing import join_corpora, open_files
+from translate.data.reading import encode_other_splits, read_training_text, read_validation_text, warn_of_copies
 from translate.data.resegmented import ResegmentedDataset
 from translate.device import avoid_cudnn_attention, keep_memory, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
@@ -43,10 +39,6 @@ from translate.training.writer import Writer
 from translate.validation import LabelValidator, Validator
 
 log = logging.getLogger("translate")
-
-Read = TypeVar("Read", bound=TextPair)
-
-MOST_OF_A_TEST_SET = 1 << 24  # bytes in its files, some 100,000 pairs
 
 # What may differ when a run is resumed: where things lie, how they are shown and how processes share the work, but not
 # what is computed. Text is compared by its content; validation searches greedily.
@@ -252,79 +244,6 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
             "output=… leaves it alone"
         )
     return run
-
-
-def read_training_text(config: Config) -> TextPair:
-    """The training pairs; Multi30k is downloaded first where its folder is missing, if the config allows it."""
-    data = config.data
-    if isinstance(data, LabelledDataConfig):
-        return logged(read_labelled_split(data.root, data.train))
-    if data.download and {data.source, data.target} == {"de", "en"} and is_to_be_downloaded(data.root):
-        download_multi30k(data.root)
-    if not isinstance(data.train, list):
-        return logged(open_corpus(data, data.train))
-    corpora = [corpus if isinstance(corpus, Corpus) else Corpus(split=corpus) for corpus in data.train]
-    return logged(
-        join_corpora(
-            [logged(open_corpus(data, corpus), corpus.weight) for corpus in corpora],
-            [corpus.weight for corpus in corpora],
-            [corpus.vocabulary for corpus in corpora],
-        )
-    )
-
-
-def read_validation_text(config: Config, train: TextPair) -> ParallelText:
-    """The validation pairs. DataError where labels are not those of the training text."""
-    data = config.data
-    if isinstance(data, LabelledDataConfig):
-        return logged(read_labelled_split(data.root, data.valid, known=set(train.target)))
-    return logged(open_corpus(data, data.valid).held())
-
-
-def warn_of_copies(train: TextPair, valid: TextPair) -> None:
-    """Say where files are given twice, in places where that makes scores worthless."""
-    for text in (train, valid):
-        if text.source_sha256 == text.target_sha256:
-            log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
-    if (train.source_sha256, train.target_sha256) == (valid.source_sha256, valid.target_sha256):
-        log.warning("validation text is the training text: its scores say nothing about text that is new to the model")
-
-
-def open_corpus(data: DataConfig, corpus: str | FilePair | Corpus) -> TextPair:
-    """A split by name, or files."""
-    if isinstance(corpus, Corpus) and corpus.split is not None:
-        corpus = corpus.split
-    if isinstance(corpus, str):
-        return open_split(data.root, corpus, data.source, data.target)
-    assert corpus.source is not None
-    assert corpus.target is not None
-    return open_files(corpus.source, corpus.target, f"{corpus.source.name} / {corpus.target.name}")
-
-
-def logged(text: Read, weight: int = 1) -> Read:
-    """The text itself; what it is goes into the log."""
-    often = f", {weight} times an epoch" if weight > 1 else ""
-    log.info("%s: %d %s, %s%s", text.name, len(text.source), text.unit, text.variant, often)
-    return text
-
-
-def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
-    """Put every split of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
-
-    A split that cannot be read is left for the day when it is asked for, and so is one too large to be a test set.
-    """
-    data = config.data
-    read: Callable[[str], TextPair]
-    if isinstance(data, LabelledDataConfig):
-        read = partial(read_labelled_split, data.root, known=codecs[1].vocabulary.words)
-    else:
-        read = partial(open_split, data.root, source=data.source, target=data.target)
-    train = data.train if isinstance(data.train, list) else [data.train]
-    encoded = (*train, *(corpus.split for corpus in train if isinstance(corpus, Corpus)), data.valid)
-    for split, files in split_files(data).items():
-        if split not in encoded and sum(file.stat().st_size for file in files) <= MOST_OF_A_TEST_SET:
-            with suppress(DataError):
-                cache.dataset(codecs, read(split))
 
 
 def describe_codecs(source: Codec, target: Codec) -> str:

@@ -17,6 +17,7 @@ from translate import pipeline, runs
 from translate.config.keys import all_sections
 from translate.config.loading import config_to_dict, load_config
 from translate.config.schema import Config
+from translate.data import reading
 from translate.data.batching import BatchPlan
 from translate.data.dataset import CorpusCache, Dataset
 from translate.errors import CheckpointError, DataError
@@ -185,7 +186,7 @@ def test_what_is_too_large_for_a_test_set_is_not_encoded_ahead(
     corpus = tiny.folder / "corpus"
     for split, count in {"train": 20, "val": 5, "test": 5, "crawl": 50}.items():
         write_split(corpus, split, *sentences(count, seed=count))
-    monkeypatch.setattr(pipeline, "MOST_OF_A_TEST_SET", 1000)
+    monkeypatch.setattr(reading, "MOST_OF_A_TEST_SET", 1000)
     config = tiny.config(f"data.root={corpus}", f"data.cache={tiny.folder}/cache", "training.max_steps=1")
     encoded: list[str] = []
     dataset = CorpusCache.dataset
@@ -382,7 +383,7 @@ def downloads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         write_split(root, "train", *sentences(20, seed=1))
         write_split(root, "val", *sentences(4, seed=2))
 
-    monkeypatch.setattr(pipeline, "download_multi30k", download)
+    monkeypatch.setattr(reading, "download_multi30k", download)
     return asked
 
 

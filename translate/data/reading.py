@@ -1,0 +1,96 @@
+"""The text that a config names: read to train on and to validate on, and encoded ahead to be scored."""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from translate.config.schema import Config, Corpus, DataConfig, FilePair, LabelledDataConfig
+from translate.data.corpus import ParallelText, TextPair, open_split
+from translate.data.dataset import CorpusCache
+from translate.data.fetch import download_multi30k, is_to_be_downloaded
+from translate.data.inventory import split_files
+from translate.data.labelled import read_labelled_split
+from translate.data.mixing import join_corpora, open_files
+from translate.errors import DataError
+from translate.text.codec import Codec
+
+log = logging.getLogger("translate")
+
+Read = TypeVar("Read", bound=TextPair)
+
+MOST_OF_A_TEST_SET = 1 << 24  # bytes in its files, some 100,000 pairs
+
+
+def read_training_text(config: Config) -> TextPair:
+    """The training pairs; Multi30k is downloaded first where its folder is missing, if the config allows it."""
+    data = config.data
+    if isinstance(data, LabelledDataConfig):
+        return logged(read_labelled_split(data.root, data.train))
+    if data.download and {data.source, data.target} == {"de", "en"} and is_to_be_downloaded(data.root):
+        download_multi30k(data.root)
+    if not isinstance(data.train, list):
+        return logged(open_corpus(data, data.train))
+    corpora = [corpus if isinstance(corpus, Corpus) else Corpus(split=corpus) for corpus in data.train]
+    return logged(
+        join_corpora(
+            [logged(open_corpus(data, corpus), corpus.weight) for corpus in corpora],
+            [corpus.weight for corpus in corpora],
+            [corpus.vocabulary for corpus in corpora],
+        )
+    )
+
+
+def read_validation_text(config: Config, train: TextPair) -> ParallelText:
+    """The validation pairs. DataError where labels are not those of the training text."""
+    data = config.data
+    if isinstance(data, LabelledDataConfig):
+        return logged(read_labelled_split(data.root, data.valid, known=set(train.target)))
+    return logged(open_corpus(data, data.valid).held())
+
+
+def warn_of_copies(train: TextPair, valid: TextPair) -> None:
+    """Say where files are given twice, in places where that makes scores worthless."""
+    for text in (train, valid):
+        if text.source_sha256 == text.target_sha256:
+            log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
+    if (train.source_sha256, train.target_sha256) == (valid.source_sha256, valid.target_sha256):
+        log.warning("validation text is the training text: its scores say nothing about text that is new to the model")
+
+
+def open_corpus(data: DataConfig, corpus: str | FilePair | Corpus) -> TextPair:
+    """A split by name, or files."""
+    if isinstance(corpus, Corpus) and corpus.split is not None:
+        corpus = corpus.split
+    if isinstance(corpus, str):
+        return open_split(data.root, corpus, data.source, data.target)
+    assert corpus.source is not None
+    assert corpus.target is not None
+    return open_files(corpus.source, corpus.target, f"{corpus.source.name} / {corpus.target.name}")
+
+
+def logged(text: Read, weight: int = 1) -> Read:
+    """The text itself; what it is goes into the log."""
+    often = f", {weight} times an epoch" if weight > 1 else ""
+    log.info("%s: %d %s, %s%s", text.name, len(text.source), text.unit, text.variant, often)
+    return text
+
+
+def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
+    """Put every split of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
+
+    A split that cannot be read is left for the day when it is asked for, and so is one too large to be a test set.
+    """
+    data = config.data
+    read: Callable[[str], TextPair]
+    if isinstance(data, LabelledDataConfig):
+        read = partial(read_labelled_split, data.root, known=codecs[1].vocabulary.words)
+    else:
+        read = partial(open_split, data.root, source=data.source, target=data.target)
+    train = data.train if isinstance(data.train, list) else [data.train]
+    encoded = (*train, *(corpus.split for corpus in train if isinstance(corpus, Corpus)), data.valid)
+    for split, files in split_files(data).items():
+        if split not in encoded and sum(file.stat().st_size for file in files) <= MOST_OF_A_TEST_SET:
+            with suppress(DataError):
+                cache.dataset(codecs, read(split))
