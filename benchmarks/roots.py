@@ -3,7 +3,7 @@
     python benchmarks/roots.py [CONFIG …] [--steps 10] [--pairs 2000] [--folder FOLDER]
 
 It shows that each of them runs, not how good it is: train, translate and evaluate are called as a user calls them, with
-nothing changed but where the text lies, how many updates are done, and how much text there is.
+nothing changed but where the text lies, how much of it there is, how many updates are done, and that it validates once.
 """
 
 import argparse

@@ -210,6 +210,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
 
 def load_start(config: Config, path: Path) -> SavedModel:
     """The model that training starts from. CheckpointError where its settings do not go with those of `config`."""
+    if path.parent == config.output:  # --overwrite would remove the model, and training replace it.
+        raise CheckpointError(f"{path} lies in the folder of this run; name another folder for the run: output=…")
     start = SavedModel.load(path)
     bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # by which weights and vocabularies are read
     changes = [

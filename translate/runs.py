@@ -83,7 +83,7 @@ class RunFolder:
             for file in (self.finished, self.model, self.config, self.metrics, *weights, *self._reports()):
                 file.unlink(missing_ok=True)
             for folder in self.path.glob(f".{self.model.name}.*/"):  # of a process that was killed while it wrote
-                shutil.rmtree(folder)
+                shutil.rmtree(folder, ignore_errors=True)
             write_whole(self.config, config.encode())
 
     def finish(self, summary: dict[str, Any]) -> None:

@@ -55,9 +55,16 @@ def test_other_settings_are_refused_and_nothing_is_begun(
     assert not (tiny.folder / "tuned").exists()
 
 
+def test_the_model_is_not_overwritten_by_what_starts_from_it(tiny: TinyProject, model: Path) -> None:
+    before = model.read_bytes()
+    with pytest.raises(CheckpointError, match="lies in the folder of this run; name another folder"):
+        train(tiny.config(f"training.start_from={model}"), overwrite=True)
+    assert model.read_bytes() == before
+
+
 def test_a_missing_model(tiny: TinyProject) -> None:
     with pytest.raises(CheckpointError, match=r"absent is missing; a model is a \.safetensors file"):
-        train(tiny.config(f"training.start_from={tiny.folder}/absent"))
+        train(tiny.config(f"training.start_from={tiny.folder}/none/absent"))
 
 
 def test_labels_have_no_start(tiny: TinyProject) -> None:
