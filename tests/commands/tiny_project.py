@@ -89,10 +89,10 @@ def write_project(folder: Path) -> Project:
 @contextmanager
 def own_logging() -> Iterator[None]:
     """The commands set up logging for their process; the tests after them want it as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    root, own = logging.getLogger(), logging.getLogger("translate")
+    handlers, level = root.handlers[:], own.level
     try:
         yield
     finally:
         root.handlers[:] = handlers
-        root.setLevel(level)
+        own.setLevel(level)

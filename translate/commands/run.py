@@ -23,7 +23,8 @@ def complain(message: str) -> None:
 def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int:
     """Do the work of a command, and `tell` what went wrong; returns the exit code."""
     use_utf8()
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
+    logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("translate").setLevel(logging.INFO)  # Of libraries warnings are enough.
     # Processes that share a machine are slowed down many times by threads that wait for each other in a busy loop.
     # OpenMP reads this when PyTorch is imported, which happens inside `work`.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
