@@ -72,7 +72,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
 
     Raises:
         TranslateError: something is wrong that the user can mend.
-        Interrupted: a signal came; the state is saved.
+        Interrupted: a signal came; the run is saved.
     """
     started = time.perf_counter()
     labelled = isinstance(config.data, LabelledDataConfig)

@@ -192,7 +192,7 @@ def test_a_signal_to_any_process_stops_all(tiny: TinyProject) -> None:
     assert codes == [143, 143], said
     assert said[0].endswith("\nstopped by SIGTERM; all is saved. Go on with the same command and --resume\n")
     assert said[1] == ""
-    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] >= 20
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -284,7 +284,7 @@ def test_ctrl_c_reaches_all_of_them_and_is_answered_once(tiny: TinyProject) -> N
     assert said.endswith("\nstopped by SIGINT; all is saved. Go on with the same command and --resume\n")
     assert said.count("stopped") == 1
     assert "Traceback" not in said
-    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] >= 20
 
 
 def test_a_companion_that_dies_ends_all(tiny: TinyProject) -> None:

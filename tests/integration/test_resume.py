@@ -5,12 +5,14 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tiny_runs import TinyProject, assert_same_run, newest_state, rows, sigint, sigterm, stop, update
+from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, rows, sigint, sigterm, stop, update
 
 from translate import device
 from translate import validation as validation_module
@@ -69,6 +71,33 @@ def test_the_time_of_updates_is_kept_with_their_tokens(tiny: TinyProject) -> Non
     seconds = timing[7]["seconds"] - timing[4]["seconds"]
     (target_tokens,) = [row["target_tokens"] for row in rows(run) if row["kind"] == "train" and row["step"] == 7]
     assert 0 < timing[7]["target_tokens_per_second"] <= 1.01 * target_tokens / seconds
+
+
+def test_sigterm_while_a_state_is_written_waits_for_that_one_alone(
+    tiny: TinyProject, uninterrupted: Callable[..., RunFolder], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = threading.Event()
+    write, unwritten = StateStore._write, StateStore.unwritten
+
+    def slow_disk(self: StateStore, *arguments: Any) -> None:
+        assert stopped.wait(60.0)
+        write(self, *arguments)
+
+    def asked_at_the_end(self: StateStore) -> int | None:
+        found = unwritten(self)
+        stopped.set()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StateStore, "_write", slow_disk)
+        patch.setattr(StateStore, "unwritten", asked_at_the_end)
+        at_call(patch, *update(9), sigterm)
+        with pytest.raises(Interrupted):
+            train(tiny.config())
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 7
+    said = "the state after update 7 was still being written, and is what is kept: the 2 after it will be made again"
+    assert said in capsys.readouterr().err
+    assert_same_run(train(tiny.config(), resume=True), uninterrupted())
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from translate.config.schema import Config
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
+from translate.training.checkpoint import StateStore
 from translate.training.interrupt import Interrupted
 from translate.training.trainer import Trainer
 
@@ -99,9 +100,13 @@ def stop(
     error: type[BaseException] = Interrupted,
     **how: bool,
 ) -> BaseException:
-    """Train until `act` stops the run at a moment: just before the call of owner.name with this number."""
+    """Train until `act` stops the run at a moment: just before the call of owner.name with this number.
+
+    What is saved then does not depend on how soon the disk has written what was saved before.
+    """
     config = tiny.config(*overrides)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StateStore, "unwritten", lambda self: None)
         at_call(patch, *moment, act)
         with pytest.raises(error) as caught:
             train(config, **how)

@@ -6,6 +6,7 @@ Weights, optimizer, random state and progress, in one file each, the last few of
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class StateStore:
         self.folder = folder
         self.keep_last = keep_last
         self._writer = writer or Writer()
+        self._newest: tuple[int, Future[None]] | None = None
 
     def save(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Copy the state after `step` updates; write it while training goes on, then remove all but the last few.
@@ -43,11 +45,15 @@ class StateStore:
         def write(copies: Mapping[str, Tensor]) -> None:
             self._write(step, copies, values)
 
-        self._writer.later(str(self.folder), tensors, write)
+        self._newest = step, self._writer.later(str(self.folder), tensors, write)
 
     def reserve(self, tensors: dict[str, Tensor]) -> None:
         """Get the memory for copies of such states while training goes on."""
         self._writer.reserve(str(self.folder), tensors)
+
+    def unwritten(self) -> int | None:
+        """The update after which the newest state was copied, if that is not written yet."""
+        return None if self._newest is None or self._newest[1].done() else self._newest[0]
 
     def wait(self) -> None:
         """Until all is written. CheckpointError if it could not be."""

@@ -5,7 +5,7 @@ from types import FrameType, TracebackType
 
 
 class Interrupted(Exception):
-    """Training stopped because a signal asked for it; everything is saved."""
+    """Training stopped because a signal asked for it; the run is saved."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name}")

@@ -113,7 +113,7 @@ class Trainer:
         """Train to the end of the run.
 
         Raises:
-            Interrupted: a signal came; the state is saved.
+            Interrupted: a signal came; the state is saved, or the one before it that was still being written.
             TrainingError: the gradient stays infinite or NaN, or memory runs out.
         """
         self.metrics, self.guard = metrics, guard
@@ -122,8 +122,7 @@ class Trainer:
             self._loop()
             self.processes.first(self.states.wait)
         except Interrupted:
-            self._save()
-            self.processes.first(self.states.wait)
+            self._save_at_the_end()
             raise
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -343,6 +342,18 @@ class Trainer:
         values = {"progress": self.progress.to_dict(), "identity": self.identity}
         tensors = pack(self.parallel, self.update.optimizers, self.processes)
         self.processes.first(lambda: self.states.save(self.progress.step, tensors, values))
+
+    def _save_at_the_end(self) -> None:
+        unwritten = self.processes.first(self.states.unwritten)
+        if unwritten is None:
+            self._save()
+        elif unwritten < self.progress.step:
+            # To write another one behind it would take as long again, for which whoever stops the run may not wait.
+            self.bar.say(
+                f"the state after update {unwritten} was still being written, and is what is kept: the "
+                f"{self.progress.step - unwritten} after it will be made again"
+            )
+        self.processes.first(self.states.wait)
 
     def _validation_is_due(self) -> bool:
         progress = self.progress

@@ -21,8 +21,10 @@ class Writer:
         self._last: Future[None] | None = None
         self._last_of: dict[str, Future[None]] = {}
 
-    def later(self, kind: str, tensors: Mapping[str, Tensor], write: Callable[[Mapping[str, Tensor]], None]) -> None:
-        """Copy `tensors` now, to the CPU, and call `write` with the copies in the thread.
+    def later(
+        self, kind: str, tensors: Mapping[str, Tensor], write: Callable[[Mapping[str, Tensor]], None]
+    ) -> Future[None]:
+        """Copy `tensors` now, to the CPU, and call `write` with the copies in the thread; the future is that call.
 
         Waits first until the ones before them of this kind are written.
 
@@ -34,7 +36,7 @@ class Writer:
         copies = self._memory_for(kind, tensors)
         for name, tensor in tensors.items():
             copies[name].copy_(tensor.detach())
-        self._do(kind, lambda: write(copies))
+        return self._do(kind, lambda: write(copies))
 
     def reserve(self, kind: str, tensors: Mapping[str, Tensor]) -> None:
         """Let the thread get the memory for such tensors, so that not even the first copy of them takes long."""
@@ -67,7 +69,7 @@ class Writer:
         }
         return self._copies[kind]
 
-    def _do(self, kind: str, work: Callable[[], None]) -> None:
+    def _do(self, kind: str, work: Callable[[], None]) -> Future[None]:
         before = self._last
 
         def in_turn() -> None:
@@ -76,3 +78,4 @@ class Writer:
             work()
 
         self._last = self._last_of[kind] = self._thread.submit(in_turn)
+        return self._last
