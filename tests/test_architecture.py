@@ -31,6 +31,7 @@ STAGES = (
     "translator",
     "scoring",
     "runs",
+    "resuming",
     "pipeline",
     "commands",
 )

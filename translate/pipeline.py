@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config
+from translate.config.loading import config_to_dict, differences, dump_config
 from translate.config.schema import BpeTokenizerConfig, Config, LabelledDataConfig
 from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import TextPair
@@ -25,6 +25,7 @@ from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
 from translate.paths import commit
+from translate.resuming import has_another_length, refuse_changes
 from translate.runs import RunFolder
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
@@ -39,30 +40,6 @@ from translate.training.writer import Writer
 from translate.validation import LabelValidator, Validator
 
 log = logging.getLogger("translate")
-
-# What may differ when a run is resumed: where things lie, how they are shown and how processes share the work, but not
-# what is computed. Text is compared by its content; validation searches greedily.
-FREE_TO_CHANGE = (
-    "output",
-    "device",
-    "processes",
-    "threads",
-    "data.root",
-    "data.train",
-    "data.valid",
-    "data.download",
-    "data.cache",
-    "decoding.search",
-    "decoding.beam_size",
-    "decoding.length_penalty",
-    "decoding.batch_tokens",
-    "training.start_from",
-    "training.activation_checkpointing",
-    "training.checkpoint_every",
-    "training.keep_last",
-    "training.parallel",
-    "training.samples",
-)
 
 
 def train(config: Config, *, resume: bool = False, overwrite: bool = False, processes: Processes = ALONE) -> RunFolder:
@@ -108,11 +85,12 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         tensors, values = states.load_newest()
         before = values["identity"]
         refuse_changes(before, identity)
-        if run.finished.is_file():
+        if processes.first(run.finished.is_file):
             if not run.model.is_file():
                 raise CheckpointError(f"{run.path} is finished, but its model is gone; train it anew with --overwrite")
-            log.info("%s is finished: there is nothing to resume", run.path)
-            return run
+            if not has_another_length(before, identity):
+                log.info("%s is finished: there is nothing to resume", run.path)
+                return run
         precision = before["dtype"]  # What a measurement chose once stays chosen.
     else:
         precision = config.training.precision
@@ -168,8 +146,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     )
     if resume:
         trainer.resume(tensors, values)
-    else:  # Now that nothing refuses these settings any more.
-        processes.first(lambda: run.begin(dump_config(config)))
+    # Now that nothing refuses these settings any more.
+    processes.first(lambda: (run.go_on if resume else run.begin)(dump_config(config)))
     warm_up = config.training.schedule.warmup_steps
     if warm_up > trainer.total_steps:
         log.warning(
@@ -294,27 +272,4 @@ def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair
         raise DataError(
             f"{where} has {widths.max()} tokens with the end of the sentence, "
             f"but learned positions go up to model.max_positions: {model.longest}; raise it ({remedy})"
-        )
-
-
-def is_free_to_change(key: str) -> bool:
-    """Whether a run may be resumed with another value of this setting."""
-    return any(key == free or key.startswith(f"{free}.") for free in FREE_TO_CHANGE)
-
-
-def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """CheckpointError if a run would go on with other settings or another text than it began with."""
-    changes = [
-        line
-        for line in differences(config_from_dict(before["config"]), config_from_dict(now["config"]))
-        if not is_free_to_change(line.partition(":")[0])
-    ]
-    changes += [f"the {name} text is another one" for name in ("train", "valid") if before[name] != now[name]]
-    if before.get("codecs", now["codecs"]) != now["codecs"]:
-        changes.append("the vocabularies are others: by data.train, or by another version of a library")
-    if changes:
-        raise CheckpointError(
-            "cannot resume, because the run began otherwise:\n  "
-            + "\n  ".join(changes)
-            + "\ntake these changes back, or start a new run with output=…"
         )

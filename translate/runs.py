@@ -86,6 +86,12 @@ class RunFolder:
                 shutil.rmtree(folder, ignore_errors=True)
             write_whole(self.config, config.encode())
 
+    def go_on(self, config: str) -> None:
+        """The run is not over, or not any more; write the config that it goes on with."""
+        with self._writing():
+            self.finished.unlink(missing_ok=True)
+            write_whole(self.config, config.encode())
+
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as over."""
         with self._writing():

@@ -13,10 +13,9 @@ import pytest
 from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, write_split
 from torch import Tensor
 
-from translate import pipeline, runs
+from translate import resuming, runs
 from translate.config.keys import all_sections
-from translate.config.loading import config_to_dict, load_config
-from translate.config.schema import Config
+from translate.config.loading import load_config
 from translate.data import reading
 from translate.data.batching import BatchPlan
 from translate.data.dataset import CorpusCache, Dataset
@@ -332,19 +331,27 @@ def test_other_weights_are_another_run(tiny: TinyProject, mixed: tuple[str, str]
 
 def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """All but those that are written out here, whatever the schema may get."""
-    identity = {"config": config_to_dict(Config()), "train": [], "valid": [], "codecs": []}
     keys = {f"{path}.{name}".lstrip(".") for path, section in all_sections() for name in section.model_fields}
-    free = set()
-    for key in (key for key in keys if not key.startswith(("data.train", "data.valid"))):  # compared by their text
-        monkeypatch.setattr(pipeline, "differences", lambda *_, key=key: [f"{key}: 1 → 2"])
-        with suppress(CheckpointError):
-            pipeline.refuse_changes(identity, identity)
-            free.add(key)
+
+    def free_in(training: dict[str, Any]) -> set[str]:
+        identity = {"config": {"training": training}, "train": [], "valid": [], "codecs": []}
+        free = set()
+        for key in (key for key in keys if not key.startswith(("data.train", "data.valid"))):  # compared by their text
+            monkeypatch.setattr(resuming, "differences", lambda *_, key=key: [f"{key}: 1 → 2"])
+            with suppress(CheckpointError):
+                resuming.refuse_changes(identity, identity)
+                free.add(key)
+        return free
+
     places = {"output", "data.root", "data.cache", "data.download", "training.start_from"}
     work = {"device", "processes", "threads", "training.parallel", "training.activation_checkpointing"}
     shown = {"training.samples", "training.checkpoint_every", "training.keep_last"}
     search = {f"decoding.{key}" for key in ("search", "beam_size", "length_penalty", "batch_tokens")}
-    assert free == places | work | shown | search
+    length = {f"training.{key}" for key in ("max_epochs", "max_steps", "patience")}
+    always = places | work | shown | search
+    assert free_in({}) == free_in({"schedule": {"kind": "constant"}}) == always | length
+    for bound in ({"schedule": {"kind": "cosine"}}, {"schedule": {"kind": "linear"}}, {"average_last": 2}):
+        assert free_in(bound) == always
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])

@@ -16,6 +16,7 @@ from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, rows,
 
 from translate import device
 from translate import validation as validation_module
+from translate.errors import CheckpointError
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training.checkpoint import StateStore
@@ -192,6 +193,42 @@ def test_patience_survives(tiny: TinyProject, uninterrupted: Callable[..., RunFo
     # So small a rate changes nothing: the first validation is the best one, and two more use up the patience.
     overrides = ("training.optimizer.lr=1e-15", "training.patience=2", "training.max_epochs=9")
     stop(sigterm, update(16), tiny, *overrides)
+    run = train(tiny.config(*overrides), resume=True)
+    assert newest_state(run)[1]["step"] == 3 * 7
+    assert_same_run(run, uninterrupted(*overrides))
+
+
+@pytest.mark.parametrize("kind", ["constant", "inverse_sqrt"])
+def test_a_longer_run(kind: str, tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
+    schedule = f"training.schedule.kind={kind}"
+    ended = train(tiny.config(schedule, "training.max_epochs=1"))
+    assert newest_state(ended)[1]["step"] == 7
+    stop(sigterm, update(9), tiny, schedule, resume=True)
+    assert not ended.finished.exists()
+    assert "max_epochs: 3" in ended.config.read_text(encoding="utf-8")
+    run = train(tiny.config(schedule), resume=True)
+    assert run.finished.is_file()
+    assert_same_run(run, uninterrupted(schedule))
+
+
+def test_a_run_that_would_end_in_other_weights_is_not_made_longer(tiny: TinyProject) -> None:
+    for setting, reason in (
+        ("training.schedule.kind=cosine", "the cosine schedule ends with the run"),
+        ("training.average_last=2", "training.average_last is for the end of the run"),
+    ):
+        train(tiny.config(setting, "training.max_epochs=1"), overwrite=True)
+        with pytest.raises(CheckpointError) as caught:
+            train(tiny.config(setting), resume=True)
+        assert f"  training.max_epochs: 1 → 3, but {reason}; a new run may go on from its model" in str(caught.value)
+
+
+def test_more_patience(
+    tiny: TinyProject, uninterrupted: Callable[..., RunFolder], capsys: pytest.CaptureFixture[str]
+) -> None:
+    overrides = ("training.optimizer.lr=1e-15", "training.patience=2", "training.max_epochs=9")  # Nothing gets better.
+    run = train(tiny.config(*overrides, "training.patience=1"))
+    assert newest_state(run)[1]["step"] == 2 * 7
+    assert "validations without a better model: 1; training.patience ends the run here" in capsys.readouterr().err
     run = train(tiny.config(*overrides), resume=True)
     assert newest_state(run)[1]["step"] == 3 * 7
     assert_same_run(run, uninterrupted(*overrides))

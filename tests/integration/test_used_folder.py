@@ -67,8 +67,13 @@ def test_a_finished_run_stays_as_it_is(tiny: TinyProject, caplog: pytest.LogCapt
     assert train(tiny.config(), resume=True) == run
     assert f"{run.path} is finished: there is nothing to resume" in caplog.text
     assert contents(run.path) == before
-    with pytest.raises(CheckpointError, match=r"training\.max_epochs: 3 → 4"):
-        train(tiny.config("training.max_epochs=4"), resume=True)
+    with pytest.raises(CheckpointError, match=r"training\.log_every: 4 → 5"):
+        train(tiny.config("training.log_every=5"), resume=True)
+    with pytest.raises(
+        CheckpointError, match=r"the run has made 21 updates, and training\.max_epochs .* after 14; raise"
+    ):
+        train(tiny.config("training.max_epochs=2"), resume=True)
+    assert contents(run.path) == before
     run.model.unlink()
     with pytest.raises(CheckpointError, match="is finished, but its model is gone; train it anew with --overwrite"):
         train(tiny.config(), resume=True)

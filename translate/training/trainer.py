@@ -14,7 +14,7 @@ from torch import Tensor
 from translate.config.schema import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
 from translate.device import release_memory
-from translate.errors import TrainingError
+from translate.errors import CheckpointError, TrainingError
 from translate.model.build import Model
 from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.distributed import ALONE, Processes
@@ -104,8 +104,17 @@ class Trainer:
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
     def resume(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Go back to a training state, as `StateStore.load_newest` reads it."""
+        """Go back to a training state, as `StateStore.load_newest` reads it.
+
+        Raises:
+            CheckpointError: the run was to end before it.
+        """
         self.progress = Progress.from_dict(values["progress"])
+        if self.progress.step > self.total_steps:
+            raise CheckpointError(
+                f"the run has made {self.progress.step} updates, and training.max_epochs and training.max_steps end it "
+                f"after {self.total_steps}; raise them"
+            )
         seed = (self.plan.seed, self.progress.step)
         unpack(tensors, self.parallel, self.update.optimizers, self.processes, seed)
 
@@ -157,6 +166,9 @@ class Trainer:
                 self._save()
             if self._out_of_patience():
                 break
+        if self._out_of_patience():
+            found_nothing = self.progress.validations_since_best
+            self.bar.say(f"validations without a better model: {found_nothing}; training.patience ends the run here")
         self._validate_mean()
 
     def _until_it_fits(self, work: Callable[[], T], batches: list[Indices]) -> T:

@@ -1,0 +1,84 @@
+"""What may be another when a run is resumed: what changes nothing in its updates, and in some runs their number."""
+
+from typing import Any
+
+from translate.config.loading import config_from_dict, differences
+from translate.config.schema import Config, CosineScheduleConfig, LinearScheduleConfig
+from translate.errors import CheckpointError
+
+# Where things lie, how they are shown and how processes share the work, but not what is computed. Text is compared by
+# its content; validation searches greedily.
+FREE_TO_CHANGE = (
+    "output",
+    "device",
+    "processes",
+    "threads",
+    "data.root",
+    "data.train",
+    "data.valid",
+    "data.download",
+    "data.cache",
+    "decoding.search",
+    "decoding.beam_size",
+    "decoding.length_penalty",
+    "decoding.batch_tokens",
+    "training.start_from",
+    "training.activation_checkpointing",
+    "training.checkpoint_every",
+    "training.keep_last",
+    "training.parallel",
+    "training.samples",
+)
+
+# When a run ends.
+LENGTH = ("training.max_epochs", "training.max_steps", "training.patience")
+
+
+def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """CheckpointError if a run would go on with other settings or another text than it began with.
+
+    Its length may be another where no update depends on it: what was trained is then the beginning of the longer run.
+    """
+    old, new = _configs(before, now)
+    bound = _bound_to_the_end(old)
+    changes = []
+    for line in differences(old, new):
+        key = line.partition(":")[0]
+        if key in LENGTH:
+            if bound:
+                changes.append(f"{line}, but {bound}; a new run may go on from its model, by training.start_from")
+        elif not is_free_to_change(key):
+            changes.append(line)
+    changes += [f"the {name} text is another one" for name in ("train", "valid") if before[name] != now[name]]
+    if before.get("codecs", now["codecs"]) != now["codecs"]:
+        changes.append("the vocabularies are others: by data.train, or by another version of a library")
+    if changes:
+        raise CheckpointError(
+            "cannot resume, because the run began otherwise:\n  "
+            + "\n  ".join(changes)
+            + "\ntake these changes back, or start a new run with output=…"
+        )
+
+
+def has_another_length(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether a run is resumed to end elsewhere than it was to end."""
+    return any(line.partition(":")[0] in LENGTH for line in differences(*_configs(before, now)))
+
+
+def is_free_to_change(key: str) -> bool:
+    """Whether any run may be resumed with another value of this setting."""
+    return any(key == free or key.startswith(f"{free}.") for free in FREE_TO_CHANGE)
+
+
+def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Config]:
+    return config_from_dict(before["config"]), config_from_dict(now["config"])
+
+
+def _bound_to_the_end(config: Config) -> str | None:
+    """What in a run depends on where it ends."""
+    schedule = config.training.schedule
+    if isinstance(schedule, CosineScheduleConfig | LinearScheduleConfig):
+        return f"the {schedule.kind} schedule ends with the run"
+    if config.training.average_last is not None:
+        return "training.average_last is for the end of the run"
+    return None
