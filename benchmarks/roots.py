@@ -3,7 +3,8 @@
     python benchmarks/roots.py [CONFIG …] [--steps 10] [--pairs 2000] [--folder FOLDER]
 
 It shows that each of them runs, not how good it is: train, translate and evaluate are called as a user calls them, with
-nothing changed but where the text lies, how much of it there is, how many updates are done, and that it validates once.
+nothing changed but where the text lies, how much of it there is, how many updates are done, that it validates once, and
+that translations are a fifth as long as their source.
 """
 
 import argparse
@@ -51,12 +52,15 @@ def try_out(config: Path, folder: Path, steps: int) -> int:
     model = ["--checkpoint", str(run / "model.safetensors")]
     overrides = [f"data.root={folder / 'text'}", f"data.cache={folder / 'cache'}", f"output={run}"]
     overrides += [f"training.max_steps={steps}", f"training.validate_every={steps}"]
-    overrides += ["decoding.max_ratio=1", "decoding.max_extra=0"]
-    return (
+    overrides += ["decoding.max_ratio=0.2", "decoding.max_extra=1"]
+    code = (
         train.main(["--config", str(config), "--overwrite", *overrides])
         or translate.main([*model, "Ein Mann fährt Fahrrad."])
         or evaluate.main([*model, "--split", "test", "--search", "greedy"])
     )
+    for state in (run / "states").glob("*.safetensors"):  # up to a gigabyte, and nobody resumes it
+        state.unlink()
+    return code
 
 
 if __name__ == "__main__":

@@ -92,6 +92,26 @@ def test_slow_products_are_made_no_more_often_than_needed(monkeypatch: pytest.Mo
     assert len(products.shapes[torch.float32]) == len(products.shapes[torch.bfloat16]) == 3 * 2
 
 
+@pytest.mark.parametrize(("seconds", "shapes"), [(0.9, 1), (0.2, 2)])  # without an instruction for it; hardly slower
+def test_a_hopeless_arithmetic_is_tried_on_one_shape(
+    seconds: float, shapes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+    clock = 0.0
+
+    def products(x: torch.Tensor, weight: torch.Tensor) -> float:
+        nonlocal clock
+        tried.append(len(x))
+        took = seconds if x.dtype is torch.bfloat16 else 0.1
+        clock += 8 * took
+        return took
+
+    monkeypatch.setattr(device.time, "perf_counter", lambda: clock)
+    monkeypatch.setattr(device, "_seconds_of_products", products)
+    assert resolve_precision("auto", CPU, rows=100, width=16) is torch.float32
+    assert len(set(tried)) == shapes
+
+
 @pytest.mark.parametrize(("rows", "width"), [(10**6, 4), (4, 10**6)])
 def test_a_huge_model_or_batch_is_not_measured_whole(rows: int, width: int) -> None:
     with Products() as products:

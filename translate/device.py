@@ -20,6 +20,7 @@ log = logging.getLogger("translate")
 MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
 MOST_SHAPES, MOST_SECONDS = 10, 0.5
 SLOW = 0.5  # so many times as fast as float32, bfloat16 is hardly meant
+HOPELESS = 5.0  # so many times as slow at the first shape, it is not tried on a second one
 
 # Of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
@@ -87,7 +88,8 @@ def _speed_up_of_bfloat16(rows: int, width: int) -> float:
     torch.set_num_threads(1)
     began = time.perf_counter()
     for attempt in range(MOST_SHAPES):
-        if attempt > 1 and time.perf_counter() - began > MOST_SECONDS:
+        hopeless = attempt > 0 and best[torch.bfloat16] > HOPELESS * best[torch.float32]
+        if (attempt > 1 or hopeless) and time.perf_counter() - began > MOST_SECONDS:
             break
         for dtype in best:
             x = torch.ones(max(1, rows - attempt), width, dtype=dtype)
