@@ -41,7 +41,7 @@ EVERYWHERE = {"torch", "numpy"}
 STANDARD = sys.stdlib_module_names | {"compression"}  # of Python, the latter from 3.14 on
 WRAPPED_IN = {
     "backports": {"data/lines"},
-    "filelock": {"runs"},
+    "filelock": {"files"},
     "pydantic": {"config/schema", "config/keys", "config/problems"},
     "pydantic_core": {"config/problems"},
     "sacrebleu": {"evaluation"},

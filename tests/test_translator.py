@@ -90,6 +90,43 @@ def test_one_text_is_no_list_of_lines(translator: Translator) -> None:
             call("ein Hund")
 
 
+def memory_for(rows: int, monkeypatch: pytest.MonkeyPatch, model: torch.nn.Module) -> None:
+    """Let the model run out of memory with more sentences than that at a time."""
+    start = model.start
+
+    def limited(source_BS: torch.Tensor, source_mask_BS: torch.Tensor) -> Any:
+        if len(source_BS) > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return start(source_BS, source_mask_BS)
+
+    monkeypatch.setattr(model, "start", limited)
+
+
+def test_search_that_runs_out_of_memory_goes_on_in_smaller_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    translator = Translator.load(save_model(tmp_path / "model.safetensors"), "cpu")
+    lines = ["ein Hund bellt."] * 200  # of five tokens with the end
+    expected = translator.translate(lines)
+    memory_for(60, monkeypatch, translator.model)
+    assert translator.translate(lines) == translator.translate(lines) == expected
+    assert caplog.messages == [
+        f"out of memory: from now on {tokens} source tokens are searched at a time" for tokens in (2048, 1024, 512, 256)
+    ]
+
+
+def test_too_little_memory_for_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = Translator.load(save_model(tmp_path / "model.safetensors"), "cpu")
+    memory_for(0, monkeypatch, translator.model)
+    with pytest.raises(DataError, match="out of memory with a single sentence; shorten it, use a narrower beam"):
+        translator.translate(["ein Hund bellt."])
+
+
+def test_weights_are_held_once(tmp_path: Path) -> None:
+    translator = Translator.load([save_model(tmp_path / name) for name in ("a.safetensors", "b.safetensors")], "cpu")
+    assert not any(saved.weights for saved in (translator.saved, *translator.others))
+
+
 def test_no_lines(translator: Translator) -> None:
     assert translator.translate([]) == []
 

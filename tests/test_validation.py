@@ -1,10 +1,12 @@
 """Validation: the loss of the references, and the scores of greedy translations, by hand or beside the translator's."""
 
+import copy
+
 import pytest
 import torch
 from test_translator import ENGLISH, GERMAN, save_model
 
-from translate.config.schema import DecodingConfig
+from translate.config.schema import BatchConfig, DecodingConfig
 from translate.data.corpus import ParallelText
 from translate.data.dataset import Dataset, EncodedText
 from translate.evaluation import corpus_bleu
@@ -24,21 +26,42 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
 
 
 def validator(
-    target: Codec = ENGLISH, references: list[str] = REFERENCES, decoding: DecodingConfig | None = None
+    target: Codec = ENGLISH,
+    references: list[str] = REFERENCES,
+    decoding: DecodingConfig | None = None,
+    batch: BatchConfig | None = None,
 ) -> Validator:
     """One that gives all translations as samples."""
     sides = EncodedText.of(GERMAN.encode(LINES)), EncodedText.of(target.encode(references))
     dataset = Dataset("val", *sides, variant="", source_sha256="", target_sha256="")
     text = ParallelText("val", LINES, references, source_sha256="", target_sha256="", variant="")
-    return Validator(
-        text=text, dataset=dataset, target=target, decoding=decoding or DecodingConfig(), samples=len(LINES)
-    )
+    decoding = decoding or DecodingConfig()
+    return Validator(text=text, dataset=dataset, target=target, decoding=decoding, samples=len(LINES), batch=batch)
 
 
 def test_the_loss_is_a_mean_over_tokens_with_the_ends(translator: Translator) -> None:
     found = validator()(translator.model, lambda: None)
     tokens = sum(len(ids) + 1 for ids in ENGLISH.encode(REFERENCES))
     assert found.nll == pytest.approx(-sum(translator.log_probabilities(LINES, REFERENCES)) / tokens, rel=1e-5)
+
+
+@pytest.mark.parametrize(("batch", "most"), [({"max_tokens": 20}, 4), ({"max_sentences": 3}, 3), ({}, len(LINES))])
+def test_batches_are_no_larger_than_those_of_training(
+    batch: dict[str, int], most: int, translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[int] = []
+    forward = translator.model.forward
+
+    def spy(source_BS: torch.Tensor, *arguments: torch.Tensor) -> torch.Tensor:
+        rows.append(len(source_BS))
+        return forward(source_BS, *arguments)
+
+    monkeypatch.setattr(translator.model, "forward", spy)
+    found = validator(batch=BatchConfig.model_validate(batch))(translator.model, lambda: None)
+    assert min(rows) <= max(rows) == most
+    assert sum(rows) == len(LINES)
+    monkeypatch.undo()
+    assert found.nll == pytest.approx(validator()(translator.model, lambda: None).nll, rel=1e-5)
 
 
 def test_translations_are_found_greedily_whatever_the_settings_say(translator: Translator) -> None:
@@ -64,7 +87,7 @@ def test_bleu_cuts_words_or_characters_as_the_target_language_asks(translator: T
 
 def test_a_model_that_always_answers_the_same_is_warned_of(translator: Translator) -> None:
     assert validator()(translator.model, lambda: None).warning is None
-    model = translator.saved.model()
+    model = copy.deepcopy(translator.model)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()

@@ -13,8 +13,8 @@ beside small files that any of them may use: errors.py, files.py (written whole 
 (where to compute, and in which arithmetic), storage.py (tensors in a file), runs.py (the folder of a run);
 
 and then the files that put them together: evaluation.py (BLEU), accuracy.py (right labels), model_file.py (a trained
-model), translator.py (text in, text out), scoring.py, validation.py, pipeline.py (from a config to a trained model),
-and commands/ (what the scripts run).
+model), translator.py (text in, text out), scoring.py, validation.py, resuming.py (what a resumed run may change),
+pipeline.py (from a config to a trained model), and commands/ (what the scripts run).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -142,6 +142,19 @@ def release_memory() -> None:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether this is what PyTorch or Python raises when there is no memory left. On CPUs it has no type of its own.
+
+    Where a CUDA graph was being recorded, it is the context of an error that says that recording went wrong.
+    """
+    cause = error.__context__
+    return (
+        isinstance(error, torch.OutOfMemoryError | MemoryError)
+        or "DefaultCPUAllocator" in str(error)
+        or (cause is not None and is_out_of_memory(cause))
+    )
+
+
 @contextmanager
 def arithmetic(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
     """Compute in `dtype` inside: PyTorch's autocast, weights stay float32."""

@@ -1,12 +1,14 @@
-"""Files that are either whole or not there."""
+"""Files that are either whole or not there, and locks that keep processes apart."""
 
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from filelock import FileLock, Timeout
 
 
 @contextmanager
@@ -30,6 +32,43 @@ def unfinished(path: Path) -> Iterator[Path]:
         file.replace(path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def locked_at_once(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file, which is made and stays; False where another process holds it.
+
+    Some file systems know no locks: there it is as if no other process were there.
+    """
+    lock = FileLock(path, timeout=0)
+    alone = True
+    with suppress(NotImplementedError, OSError):
+        try:
+            lock.acquire()
+        except Timeout:
+            alone = False
+    try:
+        yield alone
+    finally:
+        lock.release()
+
+
+@contextmanager
+def in_turn(path: Path) -> Iterator[None]:
+    """Wait for other processes that are inside, by the lock of a file that is gone when nobody is.
+
+    Because it is taken away, two may once be inside together: for what does no harm when it is done twice. OSError
+    where the folder cannot be written to.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    with suppress(NotImplementedError):
+        lock.acquire()
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
 
 
 @contextmanager

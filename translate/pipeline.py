@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     if "memory" not in config.training.plain:
         keep_memory()
     avoid_cudnn_attention()
-    start = None if config.training.start_from is None else load_start(config, config.training.start_from)
+    start = load_start(config, resume=resume)
     with processes.first_ahead():  # It makes the folder, and the cache from which the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = read_training_text(config)
@@ -85,12 +84,12 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         tensors, values = states.load_newest()
         before = values["identity"]
         refuse_changes(before, identity)
-        if processes.first(run.finished.is_file):
-            if not run.model.is_file():
-                raise CheckpointError(f"{run.path} is finished, but its model is gone; train it anew with --overwrite")
-            if not has_another_length(before, identity):
-                log.info("%s is finished: there is nothing to resume", run.path)
-                return run
+        if values["progress"]["best_step"] and not run.model.is_file():
+            raise CheckpointError(f"the best model of {run.path} is gone; train it anew with --overwrite")
+        over = processes.first(run.finished_after) == values["progress"]["step"]
+        if over and not has_another_length(before, identity):
+            log.info("%s is finished: there is nothing to resume", run.path)
+            return run
         precision = before["dtype"]  # What a measurement chose once stays chosen.
     else:
         precision = config.training.precision
@@ -114,8 +113,14 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         "dtype": name_of(dtype),
     }
 
-    def save_best(model: Model, validation: Validation, progress: Progress) -> None:
-        scores = {"step": progress.step, "nll": validation.nll, "accuracy": validation.accuracy, **validation.scores}
+    def save_best(kind: str, model: Model, validation: Validation, progress: Progress) -> None:
+        scores = {
+            "kind": kind,
+            "step": progress.step,
+            "nll": validation.nll,
+            "accuracy": validation.accuracy,
+            **validation.scores,
+        }
 
         def write(weights: Mapping[str, Tensor]) -> None:
             SavedModel(config, source, target, dict(weights), {**about, "validation": scores}).save(run.model)
@@ -136,6 +141,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
             target=target,
             decoding=config.decoding,
             samples=config.training.samples,
+            batch=config.training.batch,
         ),
         save_best=save_best,
         states=states,
@@ -186,8 +192,19 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     return run
 
 
-def load_start(config: Config, path: Path) -> SavedModel:
-    """The model that training starts from. CheckpointError where its settings do not go with those of `config`."""
+def load_start(config: Config, *, resume: bool) -> SavedModel | None:
+    """The model that training starts from, if any. CheckpointError where its settings do not go with those of `config`.
+
+    A resumed run has its weights from its state, and takes the vocabularies from its own best model where there is one:
+    the model that it started from may be gone by then.
+    """
+    path = config.training.start_from
+    if path is None:
+        return None
+    assert config.output is not None, "load_config fills it in"
+    own = RunFolder(config.output).model
+    if resume and own.is_file():
+        return SavedModel.load(own)
     if path.parent == config.output:  # --overwrite would remove the model, and training replace it.
         raise CheckpointError(f"{path} lies in the folder of this run; name another folder for the run: output=…")
     start = SavedModel.load(path)

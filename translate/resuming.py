@@ -51,7 +51,7 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
             changes.append(line)
     changes += [f"the {name} text is another one" for name in ("train", "valid") if before[name] != now[name]]
     if before.get("codecs", now["codecs"]) != now["codecs"]:
-        changes.append("the vocabularies are others: by data.train, or by another version of a library")
+        changes.append("the vocabularies are others: by data.train, training.start_from or the version of a library")
     if changes:
         raise CheckpointError(
             "cannot resume, because the run began otherwise:\n  "

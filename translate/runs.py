@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from translate.errors import CheckpointError
-from translate.files import write_whole
+from translate.files import locked_at_once, write_whole
 from translate.paths import project_root
 
 
@@ -57,19 +55,13 @@ class RunFolder:
     def kept_to_one(self) -> Iterator[None]:
         """Around a training in this folder, which is made. CheckpointError where another one is at work here."""
         self.make()
-        lock = FileLock(self.path / ".lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise CheckpointError(
-                f"another training is at work in {self.path}; wait for its end, or start one elsewhere with output=…"
-            ) from None
-        except (NotImplementedError, OSError):  # Some file systems know no locks.
-            pass
-        try:
+        with locked_at_once(self.path / ".lock") as alone:
+            if not alone:
+                raise CheckpointError(
+                    f"another training is at work in {self.path}; wait for its end, or start one elsewhere with "
+                    "output=…"
+                )
             yield
-        finally:
-            lock.release()
 
     def make(self) -> None:
         """Make the folders."""
@@ -87,10 +79,15 @@ class RunFolder:
             write_whole(self.config, config.encode())
 
     def go_on(self, config: str) -> None:
-        """The run is not over, or not any more; write the config that it goes on with."""
+        """Write the config that a resumed run goes on with. One that was over, and is made longer, keeps its mark."""
         with self._writing():
-            self.finished.unlink(missing_ok=True)
             write_whole(self.config, config.encode())
+
+    def finished_after(self) -> int | None:
+        """The updates after which the run was over, if it ever was."""
+        with suppress(OSError, ValueError, LookupError):
+            return int(json.loads(self.finished.read_bytes())["updates"])
+        return None
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as over."""

@@ -1,8 +1,9 @@
 """Text in, text out, over one saved model."""
 
 import logging
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from translate.decoding.ensemble import Ensemble
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
-from translate.device import resolve_device
+from translate.device import is_out_of_memory, release_memory, resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
 
@@ -47,10 +48,11 @@ class Translator:
     """
 
     def __init__(self, saved: SavedModel, *others: SavedModel) -> None:
-        self.saved = saved
-        self.config = saved.config
-        self.others = others
         self.model = Ensemble([each.model() for each in (saved, *others)]) if others else saved.model()
+        # The model has the weights.
+        self.saved, *self.others = (replace(each, weights={}) for each in (saved, *others))
+        self.config = saved.config
+        self._most_tokens = sys.maxsize  # in a batch: fewer as soon as memory runs out
 
     @classmethod
     def load(cls, path: str | Path | Sequence[str | Path], device: str = "auto") -> "Translator":
@@ -119,8 +121,27 @@ class Translator:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
         self._warn_of_long(sources, first_line)
         self._warn_of_unreadable(sources, first_line)
-        found = search(self.model, sources, settings, n_best=n)
+        found = self._search(sources, settings, n)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+
+    def _search(
+        self, sources: Sequence[Sequence[int] | NDArray[Any]], settings: DecodingConfig, n: int
+    ) -> list[list[Hypothesis]]:
+        """Search in batches that fit into memory: half as large ones where they do not, from then on."""
+        while True:
+            tokens = min(self._most_tokens, settings.batch_tokens)
+            try:
+                return search(self.model, sources, settings.model_copy(update={"batch_tokens": tokens}), n_best=n)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if tokens <= max(map(len, sources)):
+                    raise DataError(
+                        "out of memory with a single sentence; shorten it, use a narrower beam, or free some memory"
+                    ) from error
+            release_memory()
+            self._most_tokens = tokens // 2
+            log.warning("out of memory: from now on %d source tokens are searched at a time", self._most_tokens)
 
     def log_probabilities(self, lines: Sequence[str], translations: Sequence[str]) -> list[float]:
         """The natural logarithm of the probability of each translation of each line, its end counted.

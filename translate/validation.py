@@ -17,12 +17,24 @@ from translate.text.codec import Codec
 from translate.training.loss import smoothed_loss
 from translate.training.progress import Validation, perplexity
 
+MOST_TOKENS = 4096  # of a batch of references; larger ones are not quicker
+
 
 class Validator:
-    """Measures translations of one validation text, found greedily whatever the settings say: beams are slower."""
+    """Measures translations of one validation text, found greedily whatever the settings say: beams are slower.
+
+    References pass in batches no larger than those of training, `batch`, so that what is lowered there counts here.
+    """
 
     def __init__(
-        self, *, text: ParallelText, dataset: Dataset, target: Codec, decoding: DecodingConfig, samples: int
+        self,
+        *,
+        text: ParallelText,
+        dataset: Dataset,
+        target: Codec,
+        decoding: DecodingConfig,
+        samples: int,
+        batch: BatchConfig | None = None,
     ) -> None:
         self.text = text
         self.dataset = dataset
@@ -36,10 +48,9 @@ class Validator:
         self.sources = [dataset.source[i] for i in range(len(dataset))]
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
         self.samples = np.linspace(0, len(dataset), samples, endpoint=False).astype(int).tolist()
-        everything = np.arange(len(dataset))
-        self.plan = BatchPlan(
-            everything, dataset.source.lengths, dataset.target.lengths, BatchConfig(max_tokens=4096), seed=0
-        )
+        batch = batch or BatchConfig()
+        limits = BatchConfig(max_tokens=min(MOST_TOKENS, batch.max_tokens), max_sentences=batch.max_sentences)
+        self.plan = BatchPlan(np.arange(len(dataset)), dataset.source.lengths, dataset.target.lengths, limits, seed=0)
 
     @torch.inference_mode()
     def __call__(self, model: Model, check: Callable[[], None]) -> Validation:

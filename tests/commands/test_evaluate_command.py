@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -279,3 +280,15 @@ def test_a_report_replaces_nothing_that_is_read(name: str, call: Call, project: 
         "name another file: --json FILE",
     )
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_folder_that_no_report_can_be_written_to_is_noticed_before_anything_is_translated(
+    call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # as of another user
+    monkeypatch.setattr("translate.translator.Translator.load", None)
+    refused(
+        call(main, "--checkpoint", project.model, "--split", "test", "--json", tmp_path / "new/folder/report.json"),
+        f"no report can be written to {tmp_path}; name another file: --json FILE",
+    )
+    assert not list(tmp_path.iterdir())

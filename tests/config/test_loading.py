@@ -217,6 +217,10 @@ class TestDifferences:
     def test_none(self) -> None:
         assert differences(Config(), Config()) == []
 
+    def test_values_that_begin_alike_are_not_the_same(self) -> None:
+        old, new = (Config(data=DataConfig(valid=100 * "long " + end)) for end in ("a", "b"))
+        assert len(differences(old, new)) == 1
+
     def test_they_name_key_old_and_new_value(self) -> None:
         new = Config(
             seed=2,

@@ -6,9 +6,12 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -356,6 +359,40 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         DataError, match=r"^cannot write encoded text to .*file/cache \(Not a directory\); .*data\.cache=F"
     ):
         Opened(tmp_path / "file" / "cache")
+
+
+def test_processes_encode_a_text_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = Opened(tmp_path), Opened(tmp_path)
+    encode, encoded = CorpusCache._encode, []
+
+    def slowly(self: CorpusCache, name: str, *arguments: Any) -> list[str]:
+        encoded.append(name)
+        time.sleep(0.2)
+        return encode(self, name, *arguments)
+
+    monkeypatch.setattr(CorpusCache, "_encode", slowly)
+    with ThreadPoolExecutor() as threads:
+        found = list(threads.map(lambda cache: cache.dataset(TRAIN), (one, other)))
+    assert len(encoded) == 2  # its two sides
+    assert found[0].source.ids.tolist() == found[1].source.ids.tolist()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    Opened(tmp_path).dataset(TRAIN)
+    (entry,) = tmp_path.glob("text-*.json")
+    entry.unlink()
+    left = tmp_path / f".{entry.stem}-source-ids.npy.0123abcd"
+    left.mkdir()
+    Opened(tmp_path).dataset(TRAIN)
+    assert not left.exists()
+
+
+def test_dropout_of_bpe_makes_no_other_codecs(tmp_path: Path) -> None:
+    for dropout in (0.0, 0.1):
+        config = TextConfig.model_validate({"tokenizer": {"kind": "bpe", "vocab_size": 60, "dropout": dropout}})
+        CorpusCache(tmp_path).codecs(config, ("de", "en"), TRAIN)
+    assert len(contents(tmp_path)) == 1
 
 
 def test_two_processes_may_fill_one_folder(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import random
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -103,6 +104,14 @@ def test_good_file(tmp_path: Path, server: Server) -> None:
     assert download(root, server.mirror("good")) == [f"Downloading {server.mirror('good')}/small.de.gz"]
     assert names(root) == ["small.de.gz"]
     assert read_lines(root / "small.de.gz") == LINES
+
+
+def test_two_processes_download_once(tmp_path: Path, server: Server) -> None:
+    with ThreadPoolExecutor() as threads:
+        reports = list(threads.map(lambda root: download(root, server.mirror("good")), (tmp_path, tmp_path)))
+    assert len(server.requests) == 1
+    assert sorted(map(len, reports)) == [0, 1]
+    assert names(tmp_path) == ["small.de.gz"]
 
 
 def test_reports_go_to_standard_error(tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Labelled text on disk, its batches, and what is said of lines that are not as they should be."""
 
+import errno
 import gzip
 import re
 from pathlib import Path
@@ -70,6 +71,16 @@ def test_a_bad_line_is_named_with_file_line_and_remedy(content: str, message: st
     with pytest.raises(DataError) as caught:
         read_labelled(path, known=("en", "de"))
     assert str(caught.value) == f"{path}, {message}"
+
+
+def test_a_folder_that_cannot_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    write(tmp_path / "val.tsv", "de\tHund\n")
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with pytest.raises(DataError, match=re.escape(f"The folder {tmp_path} cannot be read: Permission denied.")):
+        find_labelled_split(tmp_path, "val")
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", " \n"])

@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import os
 import re
 import sys
 import tracemalloc
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from packed import PACK, write
 
 from translate.data import lines as lines_module
+from translate.data.corpus import open_pair
 from translate.data.lines import PACKED, FileText, JoinedText, read_blocks, read_lines, version_of
 from translate.errors import DataError
 
@@ -75,6 +77,14 @@ def test_missing_file(tmp_path: Path) -> None:
 def test_folder_instead_of_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is a folder\. Name a file"):
         read_lines(tmp_path)
+
+
+def test_what_can_be_read_but_once_is_no_corpus(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/null")):
+        with pytest.raises(DataError, match=f"{path} is a pipe or a device, which can be read but once. Save it as"):
+            open_pair(path, path, "pipe")
 
 
 def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,15 @@ def test_wildcards_pair_files_in_alphabetical_order(tmp_path: Path) -> None:
     assert list(text.target) == [line.upper() for line in text.source]
     assert text.name == "crawl"
     assert re.fullmatch(r"3 pairs of files, sha256 [0-9a-f]{8}… / [0-9a-f]{8}…", text.variant)
+    assert text.place(3) == "b.de.gz / b.en.gz line 2"
+    write_pair(tmp_path, "other", ["eins"])
+    joined = join_corpora([text, open_files(tmp_path / "other.de", tmp_path / "other.en", "other")], [5, 2])
+    assert [joined.place(line) for line in (0, 5, 6)] == [
+        "a.de.gz / a.en.gz line 1",
+        "c.de.gz / c.en.gz line 2",
+        "other.de / other.en line 1",
+    ]
+    assert [part.weight for part in joined.parts] == [5, 5, 5, 2]
 
 
 def test_wildcards_in_folders_and_several_of_them(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from translate.model_file import SavedModel, read_about
 from translate.pipeline import train
 from translate.runs import RunFolder, newest_model
 from translate.storage import read_tensors
+from translate.text.words import _spacy_tokenizer
 from translate.training.progress import Validation
 from translate.training.trainer import Trainer
 from translate.training.update import Update
@@ -199,6 +201,18 @@ def test_what_is_too_large_for_a_test_set_is_not_encoded_ahead(
     assert sorted(encoded) == ["test", "train", "val"]
 
 
+def test_other_splits_wait_for_a_library_that_is_missing(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = tiny.folder / "corpus"
+    for split in ("train", "val"):
+        write_split(corpus, split, *sentences(10, seed=1))
+    settings = f"data.root={corpus}", f"data.cache={tiny.folder}/cache", "training.max_steps=1"
+    train(tiny.config(*settings))
+    write_split(corpus, "test", *sentences(10, seed=2))  # which is not in the cache
+    _spacy_tokenizer.cache_clear()
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    assert train(tiny.config(*settings), overwrite=True).model.is_file()
+
+
 def test_bleu_without_case_is_called_so(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = sentences(20, seed=1)
     corpus = tiny.folder / "corpus"
@@ -316,7 +330,9 @@ def test_another_vocabulary_is_another_run(tiny: TinyProject, mixed: tuple[str, 
     settings = (root, "training.max_steps=2")
     train(tiny.config(*settings, "data.train=[a, crawl-1]"))
     train(tiny.config(*settings, "data.train=[a, crawl-1]"), resume=True)
-    with pytest.raises(CheckpointError, match=r"\n  the vocabularies are others: by data.train, or by another version"):
+    with pytest.raises(
+        CheckpointError, match=r"\n  the vocabularies are others: by data.train, training.start_from or the version"
+    ):
         train(tiny.config(*settings, "data.train=[a, {split: crawl-1, vocabulary: false}]"), resume=True)
 
 

@@ -204,10 +204,10 @@ def test_a_longer_run(kind: str, tiny: TinyProject, uninterrupted: Callable[...,
     ended = train(tiny.config(schedule, "training.max_epochs=1"))
     assert newest_state(ended)[1]["step"] == 7
     stop(sigterm, update(9), tiny, schedule, resume=True)
-    assert not ended.finished.exists()
+    assert json.loads(ended.finished.read_bytes())["updates"] == 7  # There is a finished model all the time.
     assert "max_epochs: 3" in ended.config.read_text(encoding="utf-8")
     run = train(tiny.config(schedule), resume=True)
-    assert run.finished.is_file()
+    assert json.loads(run.finished.read_bytes())["updates"] == UPDATES
     assert_same_run(run, uninterrupted(schedule))
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import TinyProject, assert_same_run, sentences, sigterm, stop, update, write_split
+from tiny_runs import TinyProject, assert_same_run, newest_state, sentences, sigterm, stop, update, write_split
 
 from translate.errors import CheckpointError, ConfigError
 from translate.model_file import SavedModel
@@ -39,6 +39,15 @@ def test_an_interrupted_run_ends_as_an_uninterrupted_one(tiny: TinyProject, othe
     stop(sigterm, update(2), tiny, *other)
     resumed = train(tiny.config(*other), resume=True)
     assert_same_run(resumed, train(tiny.config(*other, f"output={tiny.folder}/again")))
+
+
+def test_a_run_goes_on_without_the_model_that_it_started_from(
+    tiny: TinyProject, model: Path, other: tuple[str, ...]
+) -> None:
+    stop(sigterm, update(3), tiny, *other, "training.validate_every=1")
+    model.unlink()
+    resumed = train(tiny.config(*other, "training.validate_every=1"), resume=True)
+    assert newest_state(resumed)[1]["step"] == 6
 
 
 def test_other_settings_are_refused_and_nothing_is_begun(

@@ -7,9 +7,9 @@ import torch
 from test_optimizer import KINDS, settings_of, small_model
 
 from translate.config.schema import TrainingConfig
+from translate.device import is_out_of_memory
 from translate.training.memory import (
     TensorMemory,
-    is_out_of_memory,
     lasting_memory,
     remedies,
     size,

@@ -145,6 +145,25 @@ def test_a_table_that_recordings_read_outlives_the_longer_one_in_its_place() -> 
         assert tables[name]() is not None
 
 
+def test_tables_of_positions_do_not_grow_while_something_is_recorded() -> None:
+    model = small_model()
+    grown: list[bool] = []
+
+    def record(work: Work) -> Work:
+        tables = dict(model.named_buffers())
+        result = work()
+        grown.append(any(table is not tables[name] for name, table in model.named_buffers()))
+        return lambda: result
+
+    update = RecordedUpdate(Single(model, ALONE), Config().training, CPU, torch.float32, record=record)
+    update.begin()  # The first update of a run is not recorded.
+    update.add(UPDATES[0][0], 1.0, last=True)
+    update.step(0.01)
+    update.begin()
+    update.add(batch((600, 700), seed=8), 1.0, last=True)
+    assert grown == [False]
+
+
 @pytest.mark.parametrize(
     ("device", "way", "settings", "replayed"),
     [

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,6 +110,11 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     path: Path = asked.json or checkpoints[0].parent / f"{name}.json"
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path} is no file that a report can be written to; name one: --json FILE")
+    folder = path.parent
+    while not folder.exists():  # It is made, and so are those above it.
+        folder = folder.parent
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"no report can be written to {folder}; name another file: --json FILE")
     read = {file.resolve() for file in (*checkpoints, asked.source, asked.reference) if file is not None}
     written = {path.resolve(), beside(path).resolve()}
     if len(written) == 1 or read & written:

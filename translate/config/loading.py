@@ -56,9 +56,9 @@ def differences(old: Config, new: Config) -> list[str]:
     """One line for each setting that is not the same, as in `training.optimizer.lr: 0.001 → 0.002`."""
     before, after = _flat(config_to_dict(old)), _flat(config_to_dict(new))
     return [
-        f"{key}: {before.get(key, 'absent')} → {after.get(key, 'absent')}"
+        f"{key}: {_shown(before, key)} → {_shown(after, key)}"
         for key in {**before, **after}
-        if before.get(key) != after.get(key)
+        if (key in before, before.get(key)) != (key in after, after.get(key))
     ]
 
 
@@ -185,8 +185,12 @@ def _report(problems: list[str], where: str) -> str:
     return "\n  ".join([f"{count} in {where}:", *problems])
 
 
-def _flat(values: dict[str, Any], path: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
+def _shown(flat: dict[str, Any], key: str) -> str:
+    return show(flat[key]) if key in flat else "absent"
+
+
+def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
     for key, value in values.items():
-        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": show(value)}
+        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
     return flat

@@ -30,7 +30,7 @@ FOLDERS = (".", "data/task1/raw", "multi30k", "datasets/Multi30k")
 
 @dataclass(frozen=True)
 class Part:
-    """One of several corpora: its pairs, and how many times an epoch has each of them."""
+    """One of several corpora, or of the files of one: its pairs, and how many times an epoch has each of them."""
 
     name: str
     pairs: int
@@ -42,7 +42,7 @@ class TextPair:
     """Sentences and their translations, or texts and their labels, line by line, exactly as written.
 
     Args:
-        parts: the corpora of which a text is made, in their order; none where it is a single one.
+        parts: the corpora or files of which a text is made, in their order; none where it is a single one.
         vocabulary: the part of it that vocabularies are learned from, where that is not all of it.
     """
 

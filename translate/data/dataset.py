@@ -2,14 +2,14 @@
 
 An entry of the folder is a JSON file, named after the hash of all that it was made from. It carries its own digest and
 says which packages made it, and holds the digests of the arrays beside it, which are written while the text goes by.
-Each file appears whole or not at all, so that two processes may fill one folder, and damage of any kind is noticed and
-mended.
+Each file appears whole or not at all, processes encode a text in turn, and damage of any kind is noticed and mended.
 """
 
 import hashlib
 import importlib.metadata
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from translate.data.corpus import TextPair
 from translate.data.encoding import encoded_chunks, id_type
 from translate.data.lines import Text
 from translate.errors import DataError
-from translate.files import written_whole
+from translate.files import in_turn, written_whole
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
@@ -178,7 +178,8 @@ class CorpusCache:
         """
         text = train.vocabulary or train
         hashes = [text.source_sha256, text.target_sha256]
-        name = f"codecs-{_digest([FORMAT, config.model_dump(mode='json'), languages, hashes])}"
+        settings = config.model_dump(mode="json", exclude={"tokenizer": {"dropout"}})  # which codecs know nothing of
+        name = f"codecs-{_digest([FORMAT, settings, languages, hashes])}"
         codecs = self._read(name, _parse_codecs)
         if codecs is None:
             codecs = build_codecs(config, languages, text.source, text.target)
@@ -201,11 +202,18 @@ class CorpusCache:
         if found is not None:
             return found
         name = _text_name(codecs, text)
-        content = [
-            self._encode(f"{name}-{side}", codec, lines, text.name)
-            for side, codec, lines in zip(SIDES, codecs, (text.source, text.target), strict=True)
-        ]
-        self._write(name, content, codecs)
+        damaged = (self._folder / f"{name}.json").exists()
+        with self._writing(), in_turn(self._folder / f".{name}.lock"):
+            found = None if damaged else self.find(codecs, text)  # Another process may have encoded it meanwhile.
+            if found is not None:
+                return found
+            for left in self._folder.glob(f".{name}-*/"):  # by a process that was killed while it encoded this text
+                shutil.rmtree(left, ignore_errors=True)
+            content = [
+                self._encode(f"{name}-{side}", codec, lines, text.name)
+                for side, codec, lines in zip(SIDES, codecs, (text.source, text.target), strict=True)
+            ]
+            self._write(name, content, codecs)
         return _dataset(codecs, text, self._map_sides(name, content))
 
     def _encode(self, name: str, codec: Codec, lines: Text, text: str) -> list[str]:
@@ -263,9 +271,13 @@ class CorpusCache:
 
     @contextmanager
     def _written(self, name: str) -> Iterator[BinaryIO]:
+        with self._writing(), written_whole(self._folder / name) as file:
+            yield file
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
-            with written_whole(self._folder / name) as file:
-                yield file
+            yield
         except OSError as error:
             raise DataError(
                 f"cannot write encoded text to {self._folder} ({error.strerror}); "

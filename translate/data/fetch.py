@@ -12,6 +12,7 @@ from urllib.request import Request, urlopen
 from translate.data.known import DOWNLOADED_SPLITS, KNOWN_TEXTS
 from translate.data.lines import read_lines, text_sha256
 from translate.errors import DataError
+from translate.files import in_turn
 
 # Three ways to the files of the authors' repository. A branch, not a commit: it is the content that is verified.
 MIRRORS = (
@@ -27,6 +28,7 @@ MULTI30K_FILES = {
 }
 TRIES = 3  # for one file at one mirror, as long as trying again can help
 CHUNK = 1 << 14  # bytes
+LOCK = ".download"
 
 
 class _MirrorError(Exception):
@@ -51,21 +53,14 @@ def download_multi30k(
     """Make sure that `root` holds `files` (name → sha256 of the text); `timeout` is in seconds, for each answer.
 
     A transfer that was cut off goes on where it stopped, in a later call too. A file with another text is not touched.
+    Of several processes one downloads, and the others wait for it.
 
     Raises:
         DataError: no mirror delivers a file, another text has its name, or the folder cannot be written.
     """
-    missing = [name for name, sha256 in files.items() if not _is_there(root / name, sha256)]
     try:
-        for position, name in enumerate(missing):
-            root.mkdir(parents=True, exist_ok=True)
-            if failures := _fetch(root / name, files[name], mirrors, timeout, report):
-                raise DataError(
-                    f"{name} could not be downloaded:\n"
-                    + "".join(f"  {failure}\n" for failure in failures)
-                    + f"Put {', '.join(missing[position:])} (from github.com/multi30k/dataset, folder data/task1/raw) "
-                    f"into {root} by hand, or set data.root to a folder that has them."
-                )
+        with in_turn(root / LOCK):
+            _fetch_missing(root, files, mirrors, timeout, report)
     except OSError as error:
         raise DataError(
             f"Cannot write into {root}: {error.strerror or error}. Set data.root to a folder that can be written."
@@ -74,11 +69,28 @@ def download_multi30k(
 
 def is_to_be_downloaded(root: Path, files: Mapping[str, str] = MULTI30K_FILES) -> bool:
     """Whether `root` is missing, or holds just a part of what an interrupted download was to bring."""
-    if not root.exists():
+    try:
+        there = {path.name for path in root.iterdir()}
+    except FileNotFoundError:
         return True
-    there = {path.name for path in root.iterdir()} if root.is_dir() else set()
-    brought = {name for file in files for name in (file, _part(Path(file)).name)}
+    except OSError:  # Whoever reads from it says why that is not possible.
+        return False
+    brought = {LOCK, *(name for file in files for name in (file, _part(Path(file)).name))}
     return there <= brought and not there >= set(files)
+
+
+def _fetch_missing(
+    root: Path, files: Mapping[str, str], mirrors: Sequence[str], timeout: float, report: Callable[[str], None]
+) -> None:
+    missing = [name for name, sha256 in files.items() if not _is_there(root / name, sha256)]
+    for position, name in enumerate(missing):
+        if failures := _fetch(root / name, files[name], mirrors, timeout, report):
+            raise DataError(
+                f"{name} could not be downloaded:\n"
+                + "".join(f"  {failure}\n" for failure in failures)
+                + f"Put {', '.join(missing[position:])} (from github.com/multi30k/dataset, folder data/task1/raw) "
+                f"into {root} by hand, or set data.root to a folder that has them."
+            )
 
 
 def _is_there(path: Path, sha256: str) -> bool:

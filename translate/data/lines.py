@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import stat
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -71,11 +72,13 @@ class JoinedText:
 def version_of(path: Path) -> tuple[int, int]:
     """What tells a file from another one of its name: when it was written, in ns, and its size in bytes.
 
-    Raises DataError as read_blocks does.
+    Raises DataError as read_blocks does, and where it can be read but once.
     """
     with _explained(path):
         state = path.stat()
-        return state.st_mtime_ns, state.st_size
+    if stat.S_ISFIFO(state.st_mode) or stat.S_ISCHR(state.st_mode):
+        raise DataError(f"{path} is a pipe or a device, which can be read but once. Save it as a file.")
+    return state.st_mtime_ns, state.st_size
 
 
 def read_lines(path: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Many files as one corpus, and several corpora as one text to train on."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,13 +28,15 @@ def open_files(source: Path, target: Path, name: str) -> TextPair:
             if key not in others:
                 raise DataError(f"{path} has no partner: no file fits {pattern} with {', '.join(map(repr, key))}.")
     texts = [open_pair(path, targets[key], f"{path.name} / {targets[key].name}") for key, path in sources.items()]
-    return texts[0] if len(texts) == 1 else _joined(name, texts, f"{len(texts)} pairs of files")
+    if len(texts) == 1:
+        return texts[0]
+    return replace(_joined(name, texts, f"{len(texts)} pairs of files"), parts=tuple(map(part_of, texts)))
 
 
 def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
     """The files that fit a pattern, by what its wildcards stand for; a path without any stands for itself."""
     text = str(pattern)
-    if pattern.exists() or not re.search(r"[*?]", text):
+    if not re.search(r"[*?]", text) or os.path.exists(pattern):  # noqa: PTH110 - that of Path raises, without permission
         return {(): pattern}
     wild = {"*": "(.*)", "?": "(.)"}
     fits = re.compile("".join(wild.get(character, re.escape(character)) for character in text), re.DOTALL)
@@ -51,9 +54,18 @@ def join_corpora(
 
     `vocabulary` says of each, and of one at least, whether vocabularies are learned from it; by default from all.
     """
-    parts = tuple(Part(text.name, len(text.source), weight) for text, weight in zip(texts, weights, strict=True))
+    parts = tuple(
+        replace(part, weight=weight)
+        for text, weight in zip(texts, weights, strict=True)
+        for part in text.parts or (part_of(text),)
+    )
     learned = texts if vocabulary is None else [text for text, wanted in zip(texts, vocabulary, strict=True) if wanted]
     return replace(_corpora(texts), parts=parts, vocabulary=None if len(learned) == len(texts) else _corpora(learned))
+
+
+def part_of(text: TextPair) -> Part:
+    """A text as a part of a larger one."""
+    return Part(text.name, len(text.source), 1)
 
 
 def _corpora(texts: Sequence[TextPair]) -> TextPair:

@@ -13,7 +13,7 @@ from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.inventory import split_files
 from translate.data.labelled import read_labelled_split
 from translate.data.mixing import join_corpora, open_files
-from translate.errors import DataError
+from translate.errors import ConfigError, DataError
 from translate.text.codec import Codec
 
 log = logging.getLogger("translate")
@@ -80,7 +80,7 @@ def logged(text: Read, weight: int = 1) -> Read:
 def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
     """Put every split of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
 
-    A split that cannot be read is left for the day when it is asked for, and so is one too large to be a test set.
+    A split that cannot be read or cut is left for the day when it is asked for; so is one too large to be a test set.
     """
     data = config.data
     read: Callable[[str], TextPair]
@@ -92,5 +92,5 @@ def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec,
     encoded = (*train, *(corpus.split for corpus in train if isinstance(corpus, Corpus)), data.valid)
     for split, files in split_files(data).items():
         if split not in encoded and sum(file.stat().st_size for file in files) <= MOST_OF_A_TEST_SET:
-            with suppress(DataError):
+            with suppress(DataError, ConfigError):
                 cache.dataset(codecs, read(split))

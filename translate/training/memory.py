@@ -104,19 +104,6 @@ def whole_bytes(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this is what PyTorch or Python raises when there is no memory left. On CPUs it has no type of its own.
-
-    Where a CUDA graph was being recorded, it is the context of an error that says that recording went wrong.
-    """
-    cause = error.__context__
-    return (
-        isinstance(error, torch.OutOfMemoryError | MemoryError)
-        or "DefaultCPUAllocator" in str(error)
-        or (cause is not None and is_out_of_memory(cause))
-    )
-
-
 def remedies(config: TrainingConfig, processes: int = 1) -> str:
     """What to change where memory is too little for so many processes that share it."""
     text = f"lower training.batch.max_tokens (now {config.batch.max_tokens})"

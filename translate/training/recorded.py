@@ -9,6 +9,7 @@ from torch import Tensor
 from translate.config.schema import TrainingConfig
 from translate.data.batching import Batch
 from translate.device import arithmetic
+from translate.model.positions import SinusoidalPositions
 from translate.training.parallel import Single
 from translate.training.update import Update
 
@@ -61,6 +62,9 @@ class RecordedUpdate(Update):
         if not self._recording or (shape not in self._passes and len(self._passes) == MOST_SHAPES):
             return super().add(batch, share, last=last)
         if shape not in self._passes:
+            for module in self.parallel.model.modules():
+                if isinstance(module, SinusoidalPositions):
+                    module(0, max(shape[1:]))  # Its table grows now: while a GPU records nothing comes from the CPU.
             self._passes[shape] = _RecordedPass(batch.to(self.device), self._pass, self._record)
             # A longer table of positions takes the place of one from which recordings go on to read.
             self._tables.update(self.parallel.model.buffers())

@@ -8,19 +8,20 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from translate.config.schema import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
-from translate.device import release_memory
+from translate.device import is_out_of_memory, release_memory
 from translate.errors import CheckpointError, TrainingError
 from translate.model.build import Model
 from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.distributed import ALONE, Processes
 from translate.training.interrupt import Interrupted, InterruptGuard
 from translate.training.loss import Sums
-from translate.training.memory import is_out_of_memory, remedies
+from translate.training.memory import remedies
 from translate.training.parallel import build_parallel
 from translate.training.progress import Progress, Validation, describe, perplexity
 from translate.training.recompute import recompute_blocks
@@ -46,7 +47,7 @@ class TrainingSet(Protocol):
 class SaveBest(Protocol):
     """Keeps the weights of the model as the best so far."""
 
-    def __call__(self, model: Model, validation: Validation, progress: "Progress") -> None: ...
+    def __call__(self, kind: str, model: Model, validation: Validation, progress: "Progress") -> None: ...
 
 
 class Trainer:
@@ -107,9 +108,11 @@ class Trainer:
         """Go back to a training state, as `StateStore.load_newest` reads it.
 
         Raises:
-            CheckpointError: the run was to end before it.
+            CheckpointError: the run was to end before it, or other processes have found another state.
         """
         self.progress = Progress.from_dict(values["progress"])
+        if len(np.unique(self.processes.gather(self.progress.step))) > 1:
+            raise CheckpointError("the processes find different training states: give all of them the same folder")
         if self.progress.step > self.total_steps:
             raise CheckpointError(
                 f"the run has made {self.progress.step} updates, and training.max_epochs and training.max_steps end it "
@@ -306,14 +309,22 @@ class Trainer:
         progress = self.progress
         started = time.perf_counter()
         model.eval()
-        validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
+        try:
+            validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise TrainingError(
+                f"out of memory in the validation after update {progress.step}; lower training.batch.max_tokens or "
+                "decoding.batch_tokens"
+            ) from error
         assert self.config.best is not None, "load_config fills it in"
         # What is not a number, of a model that is blown up, is the worst there is; but any model is better than none.
         figure, minus_nll = map(number_or_worst, (validation.figure(self.config.best), -validation.nll))
         better = not progress.best_step or (figure, minus_nll) > (progress.best_figure, -progress.best_nll)
         if better:
             progress.best_step, progress.best_figure, progress.best_nll = progress.step, figure, -minus_nll
-            self.processes.first(lambda: self.save_best(model, validation, progress))
+            self.processes.first(lambda: self.save_best(kind, model, validation, progress))
         values = {
             "step": progress.step,
             "epoch": progress.epoch + progress.position // self.updates_per_epoch,
