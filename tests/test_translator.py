@@ -127,6 +127,13 @@ def test_weights_are_held_once(tmp_path: Path) -> None:
     assert not any(saved.weights for saved in (translator.saved, *translator.others))
 
 
+def test_no_translations_and_no_models(translator: Translator) -> None:
+    with pytest.raises(ValueError, match="n is 0, not at least 1"):
+        translator.n_best(["ein Hund"], 0, translator.settings(search="greedy"))
+    with pytest.raises(ValueError, match="no model file is given"):
+        Translator.load([])
+
+
 def test_no_lines(translator: Translator) -> None:
     assert translator.translate([]) == []
 

@@ -5,6 +5,8 @@ import math
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from torch import Tensor
 from translate.config.loading import config_to_dict, differences, dump_config
 from translate.config.schema import BpeTokenizerConfig, Config, LabelledDataConfig
 from translate.data.batching import BatchPlan, Indices
-from translate.data.corpus import TextPair
+from translate.data.corpus import ParallelText, TextPair
 from translate.data.dataset import CorpusCache, Dataset, repeat_pairs, select_pairs, select_texts
 from translate.data.reading import encode_other_splits, read_training_text, read_validation_text, warn_of_copies
 from translate.data.resegmented import ResegmentedDataset
@@ -51,7 +53,6 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         Interrupted: a signal came; the run is saved.
     """
     started = time.perf_counter()
-    labelled = isinstance(config.data, LabelledDataConfig)
     device = processes.own_device(resolve_device(config.device, config.threads))
     if "memory" not in config.training.plain:
         keep_memory()
@@ -59,91 +60,43 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     start = load_start(config, resume=resume)
     with processes.first_ahead():  # It makes the folder, and the cache from which the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
-        text = read_training_text(config)
-        valid_text = read_validation_text(config, text)
-        warn_of_copies(text, valid_text)
-        assert config.data.cache is not None, "load_config fills it in"
-        cache = CorpusCache(config.data.cache)
-        languages = config.data.source, config.data.target
-        codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, text)
-        source, target = codecs
-        dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
-        encode_other_splits(config, cache, codecs)
-    plan = plan_batches(config, dataset, text)
+        text = prepare_text(config, start)
+    plan = plan_batches(config, text.train_set, text.train)
     text_seconds = time.perf_counter() - started
 
     writer = Writer()
     states = StateStore(run.states, config.training.keep_last, writer)
-    identity: dict[str, Any] = {
-        "config": config_to_dict(config),
-        "train": [text.source_sha256, text.target_sha256, *(part.weight for part in text.parts)],
-        "valid": [valid_text.source_sha256, valid_text.target_sha256],
-        "codecs": [source.fingerprint, target.fingerprint],
-    }
+    identity = {"config": config_to_dict(config), **text.identity()}
+    precision = config.training.precision
     if resume:
         tensors, values = states.load_newest()
-        before = values["identity"]
-        refuse_changes(before, identity)
-        if values["progress"]["best_step"] and not run.model.is_file():
-            raise CheckpointError(f"the best model of {run.path} is gone; train it anew with --overwrite")
-        over = processes.first(run.finished_after) == values["progress"]["step"]
-        if over and not has_another_length(before, identity):
+        if not is_to_go_on(run, values, identity, processes):
             log.info("%s is finished: there is nothing to resume", run.path)
             return run
-        precision = before["dtype"]  # What a measurement chose once stays chosen.
-    else:
-        precision = config.training.precision
+        precision = values["identity"]["dtype"]  # What a measurement chose once stays chosen.
     dtype = processes.first(lambda: arithmetic_of(config, device, precision))
     identity["dtype"] = name_of(dtype)
 
-    torch.manual_seed(config.seed)
-    model = fresh_model(config, source, target).to(device)
-    if start:
-        load_weights(model, start.weights)
-    make_plain(model, config.training.plain)
+    model = prepare_model(config, text, plan, start).to(device)
     processes.part_ways(config.seed)
-    check_lengths(model, dataset, plan.pairs, text, "or leave it out with data.filter.max_tokens")
-    check_lengths(model, valid_set, np.arange(len(valid_set)), valid_text, "validation text is never left out")
     about = {
-        "train": text.variant,
-        "valid": valid_text.variant,
+        "train": text.train.variant,
+        "valid": text.valid.variant,
         "commit": commit(),
         "torch": torch.__version__,
         "device": str(device),
         "dtype": name_of(dtype),
     }
-
-    def save_best(kind: str, model: Model, validation: Validation, progress: Progress) -> None:
-        scores = {
-            "kind": kind,
-            "step": progress.step,
-            "nll": validation.nll,
-            "accuracy": validation.accuracy,
-            **validation.scores,
-        }
-
-        def write(weights: Mapping[str, Tensor]) -> None:
-            SavedModel(config, source, target, dict(weights), {**about, "validation": scores}).save(run.model)
-
-        writer.later("best model", weights_of(model), write)
-
     last = config.training.average_last
     trainer = Trainer(
         model=model,
-        dataset=training_set(config, dataset, text, codecs, model),
+        dataset=training_set(config, text.train_set, text.train, text.codecs, model),
         plan=plan,
         config=config.training,
         device=device,
         dtype=dtype,
-        validate=(LabelValidator if labelled else Validator)(
-            text=valid_text,
-            dataset=valid_set,
-            target=target,
-            decoding=config.decoding,
-            samples=config.training.samples,
-            batch=config.training.batch,
-        ),
-        save_best=save_best,
+        validate=validator(config, text),
+        save_best=BestModel(run.model, config, text.codecs, about, writer),
         states=states,
         snapshots=Snapshots(run.snapshots, last, writer) if last else None,
         identity=identity,
@@ -154,16 +107,11 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         trainer.resume(tensors, values)
     # Now that nothing refuses these settings any more.
     processes.first(lambda: (run.go_on if resume else run.begin)(dump_config(config)))
-    warm_up = config.training.schedule.warmup_steps
-    if warm_up > trainer.total_steps:
-        log.warning(
-            "training.schedule.warmup_steps is %d, and the run has %d updates: the learning rate will not peak",
-            *(warm_up, trainer.total_steps),
-        )
+    warn_of_warm_up(config, trainer.total_steps)
     log.info(
         "model: %s parameters, %s; training on %s, %s%d threads, in %s",
         f"{sum(parameter.numel() for parameter in model.parameters()):,}",
-        describe_codecs(source, target),
+        describe_codecs(*text.codecs),
         device,
         "" if processes.count == 1 else f"{processes.count} processes ({config.training.parallel}) of ",
         torch.get_num_threads(),
@@ -190,6 +138,124 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     )
     processes.first(lambda: run.finish(summary))
     return run
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """What a run reads: the text to train on and to validate on, and the same as ids, made by the codecs."""
+
+    train: TextPair
+    valid: ParallelText
+    codecs: tuple[Codec, Codec]
+    train_set: Dataset
+    valid_set: Dataset
+
+    def identity(self) -> dict[str, Any]:
+        """Plain values that are others where anything in the text or its ids is."""
+        return {
+            "train": [self.train.source_sha256, self.train.target_sha256, *(part.weight for part in self.train.parts)],
+            "valid": [self.valid.source_sha256, self.valid.target_sha256],
+            "codecs": [codec.fingerprint for codec in self.codecs],
+        }
+
+
+def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
+    """Read and encode the text, with the codecs of the model that training starts from, if there is one."""
+    text = read_training_text(config)
+    valid_text = read_validation_text(config, text)
+    warn_of_copies(text, valid_text)
+    assert config.data.cache is not None, "load_config fills it in"
+    cache = CorpusCache(config.data.cache)
+    languages = config.data.source, config.data.target
+    codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, text)
+    dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
+    encode_other_splits(config, cache, codecs)
+    return PreparedText(text, valid_text, codecs, dataset, valid_set)
+
+
+def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
+    """Which pairs are trained on, and how they are put together; what was dropped goes into the log."""
+    if isinstance(config.data, LabelledDataConfig):
+        pairs, report = select_texts(dataset, config.data.filter)
+    else:
+        pairs, report = select_pairs(dataset, config.data.filter, text)
+    for line in report:
+        log.info("%s: %s", text.name, line)
+    pairs = repeat_pairs(pairs, text)
+    plan = BatchPlan(
+        pairs, dataset.source.lengths[pairs], dataset.target.lengths[pairs], config.training.batch, config.seed
+    )
+    log.info("%s: %d updates an epoch, %.1f%% padding", text.name, len(plan.epoch(0)), 100 * plan.padding_share())
+    return plan
+
+
+def training_set(
+    config: Config, dataset: Dataset, text: TextPair, codecs: tuple[Codec, Codec], model: Model
+) -> TrainingSet:
+    """The pairs to train on: those of `dataset`, or with BPE-dropout the same ones cut anew in each epoch."""
+    tokenizer = config.text.tokenizer
+    if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
+        return dataset
+    longest = config.data.filter.max_tokens
+    if model.longest is not None:
+        longest = min(longest, model.longest - 1)
+    return ResegmentedDataset(dataset, text.held(), codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
+
+
+# --- the folder ------------------------------------------------------------------------------------------------------
+
+
+def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
+    """The run's folder: made, or refused where it already holds a run that nobody wants to resume or overwrite."""
+    assert config.output is not None, "load_config fills it in"
+    run = RunFolder(config.output)
+    run.make()
+    if run.is_started() and not (resume or overwrite):
+        raise CheckpointError(
+            f"{run.path} already holds a run; --resume goes on with it, --overwrite replaces it, "
+            "output=… leaves it alone"
+        )
+    return run
+
+
+def is_to_go_on(run: RunFolder, values: dict[str, Any], identity: dict[str, Any], processes: Processes) -> bool:
+    """Whether a resumed run has updates left to do, by the values of its newest state.
+
+    Raises:
+        CheckpointError: it began with other settings or another text, or its best model is gone.
+    """
+    refuse_changes(values["identity"], identity)
+    progress = values["progress"]
+    if progress["best_step"] and not run.model.is_file():
+        raise CheckpointError(f"the best model of {run.path} is gone; train it anew with --overwrite")
+    over = processes.first(run.finished_after) == progress["step"]
+    return not over or has_another_length(values["identity"], identity)
+
+
+@dataclass(frozen=True)
+class BestModel:
+    """Writes the best model of a run to `path`, with what is known `about` it; see SaveBest."""
+
+    path: Path
+    config: Config
+    codecs: tuple[Codec, Codec]
+    about: dict[str, Any]
+    writer: Writer
+
+    def __call__(self, kind: str, model: Model, validation: Validation, progress: Progress) -> None:
+        figures = {"nll": validation.nll, "accuracy": validation.accuracy, **validation.scores}
+        about = {**self.about, "validation": {"kind": kind, "step": progress.step, **figures}}
+
+        def write(weights: Mapping[str, Tensor]) -> None:
+            SavedModel(self.config, *self.codecs, dict(weights), about).save(self.path)
+
+        self.writer.later("best model", weights_of(model), write)
+
+
+# --- the model -------------------------------------------------------------------------------------------------------
 
 
 def load_start(config: Config, *, resume: bool) -> SavedModel | None:
@@ -223,61 +289,17 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
     return start
 
 
-def arithmetic_of(config: Config, device: torch.device, precision: str) -> torch.dtype:
-    """The arithmetic to train in: a `training.precision`, measured where that leaves it open."""
-    batch = config.training.batch
-    rows = batch.max_tokens * (2 if config.training.r_drop else 1)  # R-Drop passes every batch twice at once.
-    return resolve_precision(precision, device, rows=rows, width=config.model.d_model)
-
-
-def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
-    """The run's folder: made, or refused where it already holds a run that nobody wants to resume or overwrite."""
-    assert config.output is not None, "load_config fills it in"
-    run = RunFolder(config.output)
-    run.make()
-    if run.is_started() and not (resume or overwrite):
-        raise CheckpointError(
-            f"{run.path} already holds a run; --resume goes on with it, --overwrite replaces it, "
-            "output=… leaves it alone"
-        )
-    return run
-
-
-def describe_codecs(source: Codec, target: Codec) -> str:
-    """The sizes of the vocabularies, or of one and the labels."""
-    if isinstance(target.tokenizer, LabelTokenizer):
-        return f"vocabulary of {len(source.vocabulary)} ({source.language}), {len(target.vocabulary.words)} labels"
-    sides = [f"{len(codec.vocabulary)} ({codec.language})" for codec in (source, target)]
-    return f"vocabularies of {' and '.join(sides)}"
-
-
-def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
-    """Which pairs are trained on, and how they are put together; what was dropped goes into the log."""
-    if isinstance(config.data, LabelledDataConfig):
-        pairs, report = select_texts(dataset, config.data.filter)
-    else:
-        pairs, report = select_pairs(dataset, config.data.filter, text)
-    for line in report:
-        log.info("%s: %s", text.name, line)
-    pairs = repeat_pairs(pairs, text)
-    plan = BatchPlan(
-        pairs, dataset.source.lengths[pairs], dataset.target.lengths[pairs], config.training.batch, config.seed
-    )
-    log.info("%s: %d updates an epoch, %.1f%% padding", text.name, len(plan.epoch(0)), 100 * plan.padding_share())
-    return plan
-
-
-def training_set(
-    config: Config, dataset: Dataset, text: TextPair, codecs: tuple[Codec, Codec], model: Model
-) -> TrainingSet:
-    """The pairs to train on: those of `dataset`, or with BPE-dropout the same ones cut anew in each epoch."""
-    tokenizer = config.text.tokenizer
-    if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
-        return dataset
-    longest = config.data.filter.max_tokens
-    if model.longest is not None:
-        longest = min(longest, model.longest - 1)
-    return ResegmentedDataset(dataset, text.held(), codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
+def prepare_model(config: Config, text: PreparedText, plan: BatchPlan, start: SavedModel | None) -> Model:
+    """The model as training begins with it. DataError where a sentence is too long for its positions."""
+    torch.manual_seed(config.seed)
+    model = fresh_model(config, *text.codecs)
+    if start:
+        load_weights(model, start.weights)
+    make_plain(model, config.training.plain)
+    check_lengths(model, text.train_set, plan.pairs, text.train, "or leave it out with data.filter.max_tokens")
+    every = np.arange(len(text.valid_set))
+    check_lengths(model, text.valid_set, every, text.valid, "validation text is never left out")
+    return model
 
 
 def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair, remedy: str) -> None:
@@ -290,3 +312,44 @@ def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair
             f"{where} has {widths.max()} tokens with the end of the sentence, "
             f"but learned positions go up to model.max_positions: {model.longest}; raise it ({remedy})"
         )
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+def arithmetic_of(config: Config, device: torch.device, precision: str) -> torch.dtype:
+    """The arithmetic to train in: a `training.precision`, measured where that leaves it open."""
+    batch = config.training.batch
+    rows = batch.max_tokens * (2 if config.training.r_drop else 1)  # R-Drop passes every batch twice at once.
+    return resolve_precision(precision, device, rows=rows, width=config.model.d_model)
+
+
+def validator(config: Config, text: PreparedText) -> Validator:
+    """What measures the model while it is trained."""
+    kind = LabelValidator if isinstance(config.data, LabelledDataConfig) else Validator
+    return kind(
+        text=text.valid,
+        dataset=text.valid_set,
+        target=text.codecs[1],
+        decoding=config.decoding,
+        samples=config.training.samples,
+        batch=config.training.batch,
+    )
+
+
+def warn_of_warm_up(config: Config, total_steps: int) -> None:
+    """Say where the learning rate is still rising when the run ends."""
+    warm_up = config.training.schedule.warmup_steps
+    if warm_up > total_steps:
+        log.warning(
+            "training.schedule.warmup_steps is %d, and the run has %d updates: the learning rate will not peak",
+            *(warm_up, total_steps),
+        )
+
+
+def describe_codecs(source: Codec, target: Codec) -> str:
+    """The sizes of the vocabularies, or of one and the labels."""
+    if isinstance(target.tokenizer, LabelTokenizer):
+        return f"vocabulary of {len(source.vocabulary)} ({source.language}), {len(target.vocabulary.words)} labels"
+    sides = [f"{len(codec.vocabulary)} ({codec.language})" for codec in (source, target)]
+    return f"vocabularies of {' and '.join(sides)}"

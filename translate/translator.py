@@ -59,10 +59,13 @@ class Translator:
         """Read a model file, or the several of an ensemble.
 
         Raises:
+            ValueError: no file is given.
             CheckpointError: a file is missing or damaged, or the models do not have the same vocabularies.
             ConfigError: the device is not there.
         """
         paths = [path] if isinstance(path, str | Path) else list(path)
+        if not paths:
+            raise ValueError("no model file is given")
         where = str(resolve_device(device))
         first, *others = (SavedModel.load(Path(each), where) for each in paths)
         for each, other in zip(paths[1:], others, strict=True):
@@ -99,7 +102,9 @@ class Translator:
 
         Raises:
             TypeError: `lines` is a single text.
+            ValueError: `n` is less than 1.
             ConfigError: greedy search, or a beam narrower than `n`, cannot give that many.
+            DataError: memory runs out with a single sentence.
         """
         if isinstance(lines, str):  # It is a sequence of texts, too: of its characters.
             raise TypeError("lines is one text; give a list of them: [text]")
@@ -115,6 +120,8 @@ class Translator:
     ) -> list[list[Translation]]:
         """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
         settings = settings or self.config.decoding
+        if n < 1:
+            raise ValueError(f"n is {n}, not at least 1")
         if settings.search == "greedy" and n > 1:
             raise ConfigError(f"greedy search finds one translation of each sentence, not {n}; use beam search")
         if settings.search == "beam" and n > settings.beam_size:
@@ -198,11 +205,10 @@ class Translator:
             most = self.config.data.filter.max_tokens
             long = [number for number, source in enumerate(sources, first_line) if len(source) > most]
             if long:
-                others = f" (and {len(long) - 1} more like it)" if len(long) > 1 else ""
                 log.warning(
                     "line %d has %d tokens, and the model learned from no more than %d: translate its sentences one by "
                     "one%s",
-                    *(long[0], len(sources[long[0] - first_line]), most, others),
+                    *(long[0], len(sources[long[0] - first_line]), most, more_like_it(long)),
                 )
             return
         for number, source in enumerate(sources, start=first_line):
@@ -218,8 +224,12 @@ class Translator:
         guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
         if guessed:
             number, known, tokens = guessed[0]
-            others = f" (and {len(guessed) - 1} more like it)" if len(guessed) > 1 else ""
             log.warning(
                 "line %d: the model, which reads %s, knows %d of its %d tokens; what comes out is a guess%s",
-                *(number, self.saved.source.language, known, tokens, others),
+                *(number, self.saved.source.language, known, tokens, more_like_it(guessed)),
             )
+
+
+def more_like_it(lines: Sequence[object]) -> str:
+    """How many lines there are besides the first, which a message names."""
+    return f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from translate.commands.options import add_search_options
+from translate.commands.options import add_search_options, models_of, warn_of_truncated
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError
 
@@ -55,7 +55,6 @@ class Once(argparse.Action):
 def evaluate(asked: argparse.Namespace) -> None:
     """Read, translate, score, and write the report with the translations beside it."""
     from translate.device import keep_memory
-    from translate.runs import newest_model
     from translate.scoring import score
     from translate.translator import Translator
 
@@ -63,9 +62,7 @@ def evaluate(asked: argparse.Namespace) -> None:
         raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
     if asked.source is not None and asked.data_root is not None:
         raise ConfigError("--data-root is the folder of a --split; leave it out beside --source and --reference")
-    checkpoints = asked.checkpoint or [newest_model()]
-    if not asked.checkpoint:
-        log.info("model: %s", checkpoints[0])
+    checkpoints = models_of(asked)
     report = report_path(asked, checkpoints)
     translator = Translator.load(checkpoints, asked.device)
     text = read_text(asked, translator)
@@ -74,8 +71,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     keep_memory()
     scored = score(translator, text, settings, tokenized=asked.tokenized_bleu)
     print(scored.report.format())
-    if truncated := scored.details["truncated"]:
-        log.warning("%d of %d translations were cut off at the length limit", truncated, len(text.source))
+    warn_of_truncated(scored.details["truncated"], len(text.source))
     scored.write(report)
     rate = scored.details["sentences_per_second"]
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)

@@ -1,7 +1,10 @@
-"""Options that translate.py and evaluate.py share: which models search, and how."""
+"""What translate.py and evaluate.py share: which models search, and how."""
 
 import argparse
+import logging
 from pathlib import Path
+
+log = logging.getLogger("translate")
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -17,3 +20,20 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam-size", type=int, metavar="K", help="hypotheses kept alive in beam search")
     parser.add_argument("--length-penalty", type=float, metavar="A", help="exponent of the length in the score")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+
+
+def models_of(asked: argparse.Namespace) -> list[Path]:
+    """The model files asked for, or the newest model, which is named in the log."""
+    from translate.runs import newest_model
+
+    if asked.checkpoint:
+        return list(asked.checkpoint)
+    newest = newest_model()
+    log.info("model: %s", newest)
+    return [newest]
+
+
+def warn_of_truncated(truncated: int, translations: int) -> None:
+    """Say how many of so many translations the length limit has cut off, if any."""
+    if truncated:
+        log.warning("%d of %d translations were cut off at the length limit", truncated, translations)

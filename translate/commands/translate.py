@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from translate.commands.options import add_search_options
+from translate.commands.options import add_search_options, models_of, warn_of_truncated
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError, DataError
 from translate.files import written_whole
@@ -59,13 +59,10 @@ def translate(asked: argparse.Namespace) -> None:
     """Read, translate, write; one line, or one group of n rows, comes out for each line that goes in."""
     from translate.data.inventory import text_files
     from translate.device import keep_memory, release_memory
-    from translate.runs import newest_model
     from translate.translator import Translator
 
     lines = source_lines(asked)
-    checkpoints = asked.checkpoint or [newest_model()]
-    if not asked.checkpoint:
-        log.info("model: %s", checkpoints[0])
+    checkpoints = models_of(asked)
     refuse_to_replace(asked.output, {"the model": checkpoints, "the text to translate": [asked.input]})
     translator = Translator.load(checkpoints, asked.device)
     refuse_to_replace(asked.output, {"a text of the model's data": text_files(translator.config.data)})
@@ -85,8 +82,7 @@ def translate(asked: argparse.Namespace) -> None:
             output.flush()
             bar.update(len(some))
             release_memory()
-    if truncated:
-        log.warning("%d of %d translations were cut off at the length limit", truncated, number)
+    warn_of_truncated(truncated, number)
 
 
 def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | None]]) -> None:

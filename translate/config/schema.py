@@ -287,7 +287,9 @@ class EncoderConfig(Section):
         "queries and keys by angles that grow with their positions (Su et al., 2021).",
     )
     max_positions: PositiveInt = Field(
-        512, description="Longest sentence, in tokens, that learned positions can place. The others have no limit."
+        512,
+        description="Longest sentence, in tokens with its end, that learned positions can place. The others have no "
+        "limit.",
     )
     embedding_norm_eps: PositiveFloat | None = Field(
         None, description="A layer norm on the embeddings, with this epsilon. Default: none."
@@ -513,7 +515,9 @@ class DecodingConfig(Section):
         2.0, description="A translation has at most this many tokens for each source token,"
     )
     max_extra: Annotated[int, Field(ge=0)] = Field(10, description="plus this many.")
-    batch_tokens: PositiveInt = Field(4096, description="Source tokens decoded together, padding counted.")
+    batch_tokens: PositiveInt = Field(
+        4096, description="Source tokens decoded together, padding counted; fewer where memory runs out."
+    )
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------
