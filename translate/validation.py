@@ -17,7 +17,7 @@ from translate.text.codec import Codec
 from translate.training.loss import smoothed_loss
 from translate.training.progress import Validation, perplexity
 
-MOST_TOKENS = 4096  # of a batch of references; larger ones are not quicker
+MOST_TOKENS = 4096  # of a batch of references
 
 
 class Validator:

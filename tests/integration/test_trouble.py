@@ -216,6 +216,32 @@ def test_where_not_even_one_pair_fits_the_error_says_what_to_change(
     assert str(caught.value) == f"out of memory at update {update}; {REMEDIES}"
 
 
+def test_too_little_memory_for_a_validation(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = Transformer.forward
+
+    def limited(self: Transformer, *inputs: Any) -> Tensor:
+        if not self.training:
+            full()
+        return forward(self, *inputs)
+
+    monkeypatch.setattr(Transformer, "forward", limited)
+    with pytest.raises(TrainingError) as caught:
+        train(tiny.config())
+    assert str(caught.value) == (
+        "out of memory in the validation after update 7; lower training.batch.max_tokens or decoding.batch_tokens"
+    )
+
+
+def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trainer_of(tiny)
+    tensors, values = {}, {"progress": {**trainer.progress.to_dict(), "step": 14}}
+    monkeypatch.setattr(trainer.processes, "gather", lambda step: np.array([[step], [step - 7]]))
+    with pytest.raises(
+        CheckpointError, match="the processes find different training states; give all of them the same"
+    ):
+        trainer.resume(tensors, values)
+
+
 def test_another_error_stays_what_it_is(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong() -> None:
         raise RuntimeError("shapes cannot be multiplied")

@@ -112,7 +112,7 @@ class Trainer:
         """
         self.progress = Progress.from_dict(values["progress"])
         if len(np.unique(self.processes.gather(self.progress.step))) > 1:
-            raise CheckpointError("the processes find different training states: give all of them the same folder")
+            raise CheckpointError("the processes find different training states; give all of them the same folder")
         if self.progress.step > self.total_steps:
             raise CheckpointError(
                 f"the run has made {self.progress.step} updates, and training.max_epochs and training.max_steps end it "
