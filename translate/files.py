@@ -1,5 +1,6 @@
 """Files that are either whole or not there, and locks that keep processes apart."""
 
+import errno
 import os
 import secrets
 import shutil
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from filelock import FileLock, Timeout
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what file systems answer that have none
 
 
 @contextmanager
@@ -57,13 +60,18 @@ def locked_at_once(path: Path) -> Iterator[bool]:
 def in_turn(path: Path) -> Iterator[None]:
     """Wait for other processes that are inside, by the lock of a file that is gone when nobody is.
 
-    Because it is taken away, two may once be inside together: for what does no harm when it is done twice. OSError
-    where the folder cannot be written to.
+    Because it is taken away, two may once be inside together, and some file systems know no locks: for what does no
+    harm when it is done twice. OSError where the folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
-    with suppress(NotImplementedError):
+    try:
         lock.acquire()
+    except NotImplementedError:
+        pass
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
     try:
         yield
     finally:

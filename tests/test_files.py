@@ -1,0 +1,43 @@
+"""Locks that keep processes apart, also where the file system has none. Files written whole: tests/test_storage.py."""
+
+import errno
+import os
+from pathlib import Path
+
+import filelock
+import pytest
+
+from translate.files import in_turn, locked_at_once
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    with locked_at_once(tmp_path / "lock") as alone, locked_at_once(tmp_path / "lock") as other:
+        assert alone
+        assert not other
+    with locked_at_once(tmp_path / "lock") as alone:
+        assert alone
+
+
+def test_nothing_is_left_when_nobody_is_inside(tmp_path: Path) -> None:
+    for _ in range(2):
+        with in_turn(tmp_path / "new/lock"):
+            assert (tmp_path / "new/lock").exists()
+        assert not list((tmp_path / "new").iterdir())
+
+
+@pytest.mark.parametrize("error", [NotImplementedError(), OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))])
+def test_file_systems_without_locks_do_without(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: filelock.FileLock) -> None:
+        raise error
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    with in_turn(tmp_path / "lock"), locked_at_once(tmp_path / "other") as alone:
+        assert alone
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError), in_turn(tmp_path / "file/new/lock"):
+        pass
