@@ -86,7 +86,7 @@ def test_as_many_lines_come_out_as_go_in(translator: Translator, search: str) ->
 
 def test_one_text_is_no_list_of_lines(translator: Translator) -> None:
     for call in (translator.translate, lambda text: translator.n_best(text, 1)):
-        with pytest.raises(TypeError, match=r"lines is one text; give a list of them: \[text\]"):
+        with pytest.raises(TypeError, match=r"'ein Hund' is one text; give a list of them: \[text\]"):
             call("ein Hund")
 
 
@@ -153,11 +153,9 @@ def test_specials_stay_inside(translator: Translator) -> None:
 def test_a_line_of_ten_thousand_words(translator: Translator, caplog: pytest.LogCaptureFixture) -> None:
     settings = translator.settings(search="greedy", max_ratio=0.001)
     ((long,), (short,)) = translator.n_best([" ".join(["ein Hund"] * 5000), "Hund"], 1, settings)
-    assert 0 < long.length <= 10 + 3 + 1
+    assert 0 < long.length <= 1 + 3 + 1
     assert short.text == translator.n_best(["Hund"], 1, settings)[0][0].text
-    assert caplog.messages == [
-        "line 1 has 10000 tokens, and the model learned from no more than 200: translate its sentences one by one"
-    ]
+    assert caplog.messages == ["line 1 has 10000 tokens, of which 1000 are read: the rest is lost"]
 
 
 def test_lines_that_are_longer_than_any_in_training_are_counted(
@@ -177,7 +175,7 @@ def test_learned_positions_warn_of_the_line_that_is_too_long(
     lines = ["Hund", "ein Hund , ein Hund .", "ein Hund , ein Hund , Katze", "", "Hund " * 10_000]
     with caplog.at_level(logging.WARNING, "translate"):
         found = learned.n_best(lines, 1, first_line=41)
-    assert caplog.messages == ["line 45 has 10000 tokens, the model places 7: the rest is not read"]
+    assert caplog.messages == ["line 45 has 10000 tokens, of which 7 are read: the rest is lost"]
     assert len(found) == 5
     assert found[4][0].text == learned.n_best(["Hund " * 7], 1)[0][0].text
 
@@ -185,7 +183,7 @@ def test_learned_positions_warn_of_the_line_that_is_too_long(
 def test_a_line_that_just_fits_learned_positions(learned: Translator, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "translate"):
         seven, eight = learned.translate(["Hund " * 7, "Hund " * 8])
-    assert caplog.messages == ["line 2 has 8 tokens, the model places 7: the rest is not read"]
+    assert caplog.messages == ["line 2 has 8 tokens, of which 7 are read: the rest is lost"]
     assert seven == eight
 
 

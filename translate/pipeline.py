@@ -18,7 +18,13 @@ from translate.config.schema import BpeTokenizerConfig, Config, LabelledDataConf
 from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import ParallelText, TextPair
 from translate.data.dataset import CorpusCache, Dataset, repeat_pairs, select_pairs, select_texts
-from translate.data.reading import encode_other_splits, read_training_text, read_validation_text, warn_of_copies
+from translate.data.reading import (
+    encode_other_splits,
+    look_for_validation_text,
+    read_training_text,
+    read_validation_text,
+    warn_of_copies,
+)
 from translate.data.resegmented import ResegmentedDataset
 from translate.device import avoid_cudnn_attention, keep_memory, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
@@ -105,6 +111,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     )
     if resume:
         trainer.resume(tensors, values)
+        log.info("going on after update %d of %d", trainer.progress.step, trainer.total_steps)
     # Now that nothing refuses these settings any more.
     processes.first(lambda: (run.go_on if resume else run.begin)(dump_config(config)))
     warn_of_warm_up(config, trainer.total_steps)
@@ -164,6 +171,7 @@ class PreparedText:
 
 def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     """Read and encode the text, with the codecs of the model that training starts from, if there is one."""
+    look_for_validation_text(config)  # before millions of lines are read
     text = read_training_text(config)
     valid_text = read_validation_text(config, text)
     warn_of_copies(text, valid_text)
@@ -342,7 +350,7 @@ def warn_of_warm_up(config: Config, total_steps: int) -> None:
     warm_up = config.training.schedule.warmup_steps
     if warm_up > total_steps:
         log.warning(
-            "training.schedule.warmup_steps is %d, and the run has %d updates: the learning rate will not peak",
+            "training.schedule.warmup_steps is %d, and the run has %d updates: lower it, or the rate will not peak",
             *(warm_up, total_steps),
         )
 

@@ -26,6 +26,7 @@ FREE_TO_CHANGE = (
     "training.activation_checkpointing",
     "training.checkpoint_every",
     "training.keep_last",
+    "training.log_every",
     "training.parallel",
     "training.samples",
 )

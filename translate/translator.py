@@ -15,7 +15,7 @@ from translate.config.schema import DecodingConfig, LabelledDataConfig
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.rescore import log_probabilities
-from translate.decoding.search import search
+from translate.decoding.search import search, tokens_read
 from translate.device import is_out_of_memory, release_memory, resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
@@ -106,8 +106,7 @@ class Translator:
             ConfigError: greedy search, or a beam narrower than `n`, cannot give that many.
             DataError: memory runs out with a single sentence.
         """
-        if isinstance(lines, str):  # It is a sequence of texts, too: of its characters.
-            raise TypeError("lines is one text; give a list of them: [text]")
+        refuse_single_text(lines)
         return self.n_best_of_ids(self.saved.source.encode(lines), n, settings, first_line=first_line)
 
     def n_best_of_ids(
@@ -126,7 +125,7 @@ class Translator:
             raise ConfigError(f"greedy search finds one translation of each sentence, not {n}; use beam search")
         if settings.search == "beam" and n > settings.beam_size:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
-        self._warn_of_long(sources, first_line)
+        self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
         self._warn_of_unreadable(sources, first_line)
         found = self._search(sources, settings, n)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
@@ -157,9 +156,12 @@ class Translator:
         not in the vocabulary counts as the token for unknown words.
 
         Raises:
+            TypeError: one of both is a single text.
             ConfigError: the model gives labels; `n_best` has the log-probabilities of these.
             DataError: there is not one translation for each line.
         """
+        refuse_single_text(lines)
+        refuse_single_text(translations)
         if isinstance(self.config.data, LabelledDataConfig):
             raise ConfigError("this model gives labels, not translations; n_best has their log-probabilities")
         if len(lines) != len(translations):
@@ -200,23 +202,21 @@ class Translator:
             finished=hypothesis.finished,
         )
 
-    def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], first_line: int) -> None:
-        if self.model.longest is None:
-            most = self.config.data.filter.max_tokens
-            long = [number for number, source in enumerate(sources, first_line) if len(source) > most]
-            if long:
-                log.warning(
-                    "line %d has %d tokens, and the model learned from no more than %d: translate its sentences one by "
-                    "one%s",
-                    *(long[0], len(sources[long[0] - first_line]), most, more_like_it(long)),
-                )
-            return
+    def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
+        """Name the lines of which no more than `read` tokens are read, and count those longer than any in training."""
+        learned = self.config.data.filter.max_tokens if self.model.longest is None else read
+        long: list[int] = []
         for number, source in enumerate(sources, start=first_line):
-            if len(source) >= self.model.longest:
-                most = self.model.longest - 1
-                log.warning(
-                    "line %d has %d tokens, the model places %d: the rest is not read", number, len(source), most
-                )
+            if len(source) > read:
+                log.warning("line %d has %d tokens, of which %d are read: the rest is lost", number, len(source), read)
+            elif len(source) > learned:
+                long.append(number)
+        if long:
+            log.warning(
+                "line %d has %d tokens, and the model learned from no more than %d: translate its sentences one by "
+                "one%s",
+                *(long[0], len(sources[long[0] - first_line]), learned, more_like_it(long)),
+            )
 
     def _warn_of_unreadable(self, sources: Sequence[Sequence[int] | NDArray[Any]], first_line: int) -> None:
         """Name the first line, and count the others, most of which the model has never seen: of another language."""
@@ -228,6 +228,12 @@ class Translator:
                 "line %d: the model, which reads %s, knows %d of its %d tokens; what comes out is a guess%s",
                 *(number, self.saved.source.language, known, tokens, more_like_it(guessed)),
             )
+
+
+def refuse_single_text(lines: Sequence[str]) -> None:
+    """TypeError where there is one text instead of several: it is a sequence of texts, too, of its characters."""
+    if isinstance(lines, str):
+        raise TypeError(f"{lines[:40]!r} is one text; give a list of them: [text]")
 
 
 def more_like_it(lines: Sequence[object]) -> str:

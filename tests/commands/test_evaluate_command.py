@@ -13,6 +13,7 @@ import pytest
 from tiny_project import Call, Outcome, Project, write_lines
 
 from translate.commands.evaluate import main
+from translate.commands.train import main as train
 from translate.data.lines import read_lines
 from translate.model_file import SavedModel
 from translate.text import words
@@ -195,6 +196,27 @@ def test_one_text_is_scored(option: str, run: Callable[..., Outcome]) -> None:
     said = run(option, "a", option, "b")
     assert said.code == 2
     assert f"{option} is given twice; score one text at a time, with one reference" in said.err
+
+
+def test_translations_that_belong_to_no_report_are_not_replaced(call: Call, project: Project, tmp_path: Path) -> None:
+    notes = write_lines(tmp_path / "results.txt", ["my notes"])
+    arguments = ("--checkpoint", project.model, "--split", "test", "--json", tmp_path / "results.json")
+    message = f"the translations would replace {notes}, which belongs to no report; name another file: --json FILE"
+    refused(call(main, *arguments), message)
+    assert read_lines(notes) == ["my notes"]
+    notes.unlink()
+    for _ in range(2):  # Those of the time before are.
+        assert call(main, *arguments).code == 0
+
+
+def test_validation_text_in_files_is_meant_by_its_name(call: Call, untrained: Project, tmp_path: Path) -> None:
+    files = [
+        f"data.{key}={{source: {untrained.corpus}/{split}.es, target: {untrained.corpus}/{split}.it}}"
+        for key, split in (("train", "train"), ("valid", "test"))
+    ]
+    assert call(train, "--config", untrained.config, "training.max_steps=1", *files).code == 0
+    said = call(main, "--checkpoint", untrained.model, "--split", "valid", "--json", tmp_path / "report.json")
+    assert said.err.startswith("test.es / test.it: 20 pairs")
 
 
 def test_an_unknown_split(run: Callable[..., Outcome], project: Project) -> None:

@@ -204,7 +204,9 @@ def test_a_missing_file(call: Call, untrained: Project) -> None:
     assert said.code == 2
     message = (
         f"No labelled split 'val' in {untrained.corpus}: looked for val.tsv, plain, .gz or .zst (or under the name "
-        "valid or validation or dev). Splits there: test, train. Set data.root (--data-root) to the folder that has it."
+        "valid or validation or dev). Splits there: test, train. Set data.root (--data-root) to the folder that has "
+        "it. "
+        "It picks the best model: keep some hundred lines out of the training text for it."
     )
     assert said.err.endswith(f"error: {message}\n")
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +77,39 @@ def test_files_by_name(run: Run, untrained: Project) -> None:
     assert said.err.startswith("train, by name.es.txt / train, by name.it.txt: 200 pairs, ")
 
 
+def test_files_without_validation_text_of_their_own(run: Run, untrained: Project) -> None:
+    # Otherwise the corpus in data/ would be translated to choose the best model, without a word.
+    config = re.sub(r"root: [^,}\n]*", "download: false", untrained.config.read_text(encoding="utf-8"))
+    untrained.config.write_text(config, encoding="utf-8")
+    for files in ("{source: a.es, target: a.it}", "[{source: '*.es', target: '*.it', weight: 2}]"):
+        refused(
+            run(f"data.train={files}"),
+            "data.train names files, and data.valid 'val' of the demo corpus, as no other data.root is given; name two "
+            "files for it, too: data.valid={source: FILE, target: FILE}, or its folder: data.root=FOLDER",
+        )
+
+
+def test_one_file_for_both_sides(run: Run, untrained: Project) -> None:
+    table = untrained.corpus / "train.es"
+    refused(
+        run(f"data.train={{source: {table}, target: {table}}}"),
+        f"{table} is given as source and as target. Name two files; columns of a table become files by: "
+        "cut -f1 TABLE > FILE",
+    )
+
+
+def test_a_package_that_is_missing(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("translate.config.loading.load_config", without)
+    refused(
+        call(main, "--config", "x.yaml"),
+        f"{sys.executable} has no package 'torch'; use the Python of the environment that the README makes, "
+        ".venv/bin/python, or install it there",
+    )
+
+
 def test_a_signal_then_a_resume(run: Run, untrained: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         update = Trainer._update
@@ -84,12 +119,14 @@ def test_a_signal_then_a_resume(run: Run, untrained: Project, monkeypatch: pytes
             update(self, batches)
 
         patch.setattr(Trainer, "_update", interrupted)
-        said = run()
+        said, other = run(), run("--overwrite")
     assert (said.code, said.out) == (130, "")
     assert said.err.endswith("stopped by SIGINT; all is saved. Go on with the same command and --resume\n")
+    assert other.err.endswith("Go on with the same command and --resume in place of --overwrite\n")
     assert not untrained.model.exists()
     said = run("--resume")
     assert said.code == 0
+    assert "\ngoing on after update 1 of " in said.err
     assert said.err.endswith(f"the best model is {untrained.model}\n")
     assert run("--resume").err.endswith(
         f"{untrained.model.parent} is finished: there is nothing to resume\nthe best model is {untrained.model}\n"
@@ -314,7 +351,10 @@ def test_nothing_to_resume(run: Run, untrained: Project) -> None:
     assert not folder.exists()
     states = folder / "states"
     states.mkdir(parents=True)
-    refused(run("--resume"), f"no training state to resume in {states}; start anew with --overwrite")
+    refused(
+        run("--resume"),
+        f"no training state to resume in {states}; start anew elsewhere, output=…, or here, --overwrite",
+    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")

@@ -67,6 +67,20 @@ def test_files(name: str, translate: Call, translator: Translator, tmp_path: Pat
     assert list(output.parent.iterdir()) == [output]
 
 
+def test_a_dash_stands_for_the_standard_streams(
+    translate: Call, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = translate("--input", "-", "--output", "-", stdin=joined(LINES).encode())
+    assert found == Outcome(0, joined(translator.translate(LINES)), "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_behind_two_dashes_all_are_sentences(translate: Call, translator: Translator) -> None:
+    sentences = ["-el gato", "--input"]
+    assert translate("el perro", "--", *sentences).out == joined(translator.translate(["el perro", *sentences]))
+
+
 def test_nothing_in_nothing_out(translate: Call, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     assert translate(stdin=b"") == Outcome(0, "", "")

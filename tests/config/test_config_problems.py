@@ -51,7 +51,7 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         (
             "decoding: {kind: x}",
             "x.yaml:1: decoding.kind: unknown key; known here: search, beam_size, length_penalty, max_ratio, "
-            "max_extra, batch_tokens",
+            "max_extra, max_source, batch_tokens",
         ),
         # types and ranges
         ("model: {dropout: 1.5}", "x.yaml:1: model.dropout: given 1.5, allowed: a number from 0 to below 1"),

@@ -129,6 +129,7 @@ class TestFiles:
             ("configs/multi30k", "configs/multi30k: no such file; did you mean configs/multi30k.yaml?"),
             ("configs/zzz", "configs/zzz: no such file; that folder holds demo.yml, multi30k.yaml"),
             ("empty/x.yaml", "empty/x.yaml: no such file; that folder holds no .yaml file"),
+            ("multi30k", "multi30k: no such file; did you mean configs/multi30k.yaml?"),
             ("confgs/x.yaml", "confgs/x.yaml: no such file; there is no folder confgs either"),
             ("configs", "configs: is a folder; that folder holds demo.yml, multi30k.yaml"),
         ],

@@ -282,8 +282,9 @@ def test_another_version_of_spacy_encodes_anew(
     for _ in range(2):
         Opened(tmp_path).dataset(TRAIN)
     assert cutting == (["de", "en"] * 2 if anew else [])
-    assert len(caplog.messages) == (2 if anew else 0)
-    assert all("spacy is 99.0 here" in message for message in caplog.messages)
+    why = [message for message in caplog.messages if "learning how to cut" not in message]
+    assert len(why) == (2 if anew else 0)
+    assert all("spacy is 99.0 here" in message for message in why)
 
 
 def cut_off(path: Path) -> None:

@@ -163,7 +163,14 @@ def test_n_best_come_best_first(n_best: int) -> None:
         assert len({h.tokens for h in hypotheses}) == len(hypotheses)
 
 
-def test_check_comes_before_each_batch_and_may_end_the_search() -> None:
+def test_no_more_of_a_source_is_read_than_the_settings_say() -> None:
+    model = random_model()
+    long = list(range(4, 4 + 9))
+    assert search(model, [long], config(max_source=5)) == search(model, [long[:5]], config())
+    assert search(model, [long], config(max_source=9)) == search(model, [long], config())
+
+
+def test_check_comes_before_each_step_and_may_end_the_search() -> None:
     calls: list[int] = []
 
     def stop_at_the_third() -> None:
@@ -172,11 +179,23 @@ def test_check_comes_before_each_batch_and_may_end_the_search() -> None:
             raise KeyboardInterrupt
 
     sources = [[4, 5, 6]] * 4
-    search(random_model(), sources, config(batch_tokens=8), check=lambda: calls.append(0))
-    assert calls == [0, 0]  # 3 tokens and eos: two sentences fit
+    model, steps = random_model(), []
+    step = model.step
+
+    def spy(last_BK: Tensor, state: Any) -> Tensor:
+        steps.append(len(last_BK))
+        assert len(calls) == len(steps)
+        return step(last_BK, state)
+
+    model.step = spy  # type: ignore[method-assign]
+    search(model, sources, config(batch_tokens=8), check=lambda: calls.append(0))
+    assert len(calls) == len(steps) > 2
+    assert steps[0] == 2  # 3 tokens and eos: two sentences fit
     calls.clear()
+    steps.clear()
     with pytest.raises(KeyboardInterrupt):
-        search(random_model(), sources, config(batch_tokens=1), check=stop_at_the_third)
+        search(model, sources, config(batch_tokens=8), check=stop_at_the_third)
+    assert len(steps) == 2
 
 
 # --- what comes out --------------------------------------------------------------------------------------------------

@@ -227,7 +227,7 @@ def test_bleu_without_case_is_called_so(tiny: TinyProject, capsys: pytest.Captur
 def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     for steps, warned in (5, False), (4, True):
         train(tiny.config(f"training.max_steps={steps}"), overwrite=True)
-        warning = f"training.schedule.warmup_steps is 5, and the run has {steps} updates: the learning rate will not"
+        warning = f"training.schedule.warmup_steps is 5, and the run has {steps} updates: lower it, or the rate will"
         assert (warning in caplog.text) == warned
 
 
@@ -361,7 +361,7 @@ def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> 
 
     places = {"output", "data.root", "data.cache", "data.download", "training.start_from"}
     work = {"device", "processes", "threads", "training.parallel", "training.activation_checkpointing"}
-    shown = {"training.samples", "training.checkpoint_every", "training.keep_last"}
+    shown = {"training.samples", "training.checkpoint_every", "training.keep_last", "training.log_every"}
     search = {f"decoding.{key}" for key in ("search", "beam_size", "length_penalty", "batch_tokens")}
     length = {f"training.{key}" for key in ("max_epochs", "max_steps", "patience")}
     always = places | work | shown | search

@@ -55,12 +55,16 @@ def test_a_damaged_state_is_passed_over(
 def test_no_sound_state(tiny: TinyProject) -> None:
     stop(sigterm, update(2), tiny)
     truncate(tiny.folder / "run/states/step-00000002.safetensors")
-    with pytest.raises(CheckpointError, match=r"no training state to resume in .*; start anew with --overwrite"):
+    with pytest.raises(
+        CheckpointError, match=r"no training state to resume in .*; start anew elsewhere, output=…, or here, --overw"
+    ):
         train(tiny.config(), resume=True)
 
 
 def test_nothing_to_resume(tiny: TinyProject) -> None:
-    with pytest.raises(CheckpointError, match=r"no training state to resume in .*; start anew with --overwrite"):
+    with pytest.raises(
+        CheckpointError, match=r"no training state to resume in .*; start anew elsewhere, output=…, or here, --overw"
+    ):
         train(tiny.config(), resume=True)
 
 

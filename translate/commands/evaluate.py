@@ -80,8 +80,9 @@ def evaluate(asked: argparse.Namespace) -> None:
 def read_text(asked: argparse.Namespace, translator: "Translator") -> "ParallelText":
     """The split, or the two files, of the kind of text that the model was trained on."""
     from translate.config.schema import LabelledDataConfig
-    from translate.data.corpus import read_pair, read_split
+    from translate.data.corpus import names_of_split, read_pair, read_split
     from translate.data.labelled import read_labelled_split, read_texts_and_labels
+    from translate.data.reading import open_corpus
 
     data = translator.config.data
     root = asked.data_root or data.root
@@ -92,6 +93,8 @@ def read_text(asked: argparse.Namespace, translator: "Translator") -> "ParallelT
         return read_labelled_split(root, asked.split, labels)
     if asked.split is None:
         return read_pair(asked.source, asked.reference, f"{asked.source.name} / {asked.reference.name}")
+    if not (isinstance(data.valid, str) or asked.data_root) and asked.split in names_of_split("val"):
+        return open_corpus(data, data.valid).held()
     return read_split(root, asked.split, data.source, data.target)
 
 
@@ -117,6 +120,10 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
         raise ConfigError(
             f"the report {path} and its translations {beside(path).name} would replace each other or a file that is "
             "read; name another file: --json FILE"
+        )
+    if beside(path).exists() and not path.exists():
+        raise ConfigError(
+            f"the translations would replace {beside(path)}, which belongs to no report; name another file: --json FILE"
         )
     if not path.name.endswith(".json"):  # It might be the text of the split, which is found later.
         raise ConfigError(f"the report {path} would not look like one; give it a name that ends in .json: --json FILE")

@@ -35,6 +35,14 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
     except TranslateError as error:
         tell(f"error: {error}")
         return 2
+    except ModuleNotFoundError as error:
+        if (error.name or "translate").startswith("translate"):
+            raise
+        tell(
+            f"error: {sys.executable} has no package {error.name!r}; use the Python of the environment that the README "
+            "makes, .venv/bin/python, or install it there"
+        )
+        return 2
     except KeyboardInterrupt:
         tell("stopped")
         return 130

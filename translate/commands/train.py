@@ -80,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Interrupted as stop:
             nonlocal interrupted
             interrupted = stop.exit_code
-            log.info("%s; all is saved. Go on with the same command and --resume", stop)
+            how = "--resume in place of --overwrite" if asked.overwrite else "--resume"
+            log.info("%s; all is saved. Go on with the same command and %s", stop, how)
             return
         log.info("the best model is %s", folder.model)
 

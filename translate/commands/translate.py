@@ -42,7 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--unknown", action="store_true", help="list the words that the model does not know")
     add_search_options(parser)
-    asked = parser.parse_intermixed_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    end = given.index("--") if "--" in given else len(given)  # of the options; argparse would look for some behind it
+    asked = parser.parse_intermixed_args(given[:end])
+    asked.sentences += given[end + 1 :]
+    asked.input, asked.output = (None if path == Path("-") else path for path in (asked.input, asked.output))
     leave_on_sigterm()
     return run(lambda: translate(asked))
 
@@ -69,6 +73,8 @@ def translate(asked: argparse.Namespace) -> None:
     settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
     # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
     typing = not asked.sentences and not asked.input and sys.stdin is not None and sys.stdin.isatty()
+    if typing:
+        log.info("type a sentence and Enter; Ctrl-D ends")
     keep_memory()
     number = truncated = 0
     with open_output(asked.output) as output, progress(shown=bool(asked.output) and not typing) as bar:

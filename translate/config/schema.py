@@ -515,6 +515,10 @@ class DecodingConfig(Section):
         2.0, description="A translation has at most this many tokens for each source token,"
     )
     max_extra: Annotated[int, Field(ge=0)] = Field(10, description="plus this many.")
+    max_source: PositiveInt = Field(
+        1000,
+        description="Source tokens that are read of a line. What comes behind them is not translated, but warned of.",
+    )
     batch_tokens: PositiveInt = Field(
         4096, description="Source tokens decoded together, padding counted; fewer where memory runs out."
     )

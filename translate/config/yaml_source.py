@@ -159,4 +159,6 @@ def _files_near(path: Path) -> str:
     names = sorted(file.name for file in folder.iterdir() if file.suffix in {".yaml", ".yml"})
     if near := difflib.get_close_matches(path.name, names, n=1):
         return f"did you mean {folder / near[0]}?"
+    if (shipped := Path("configs") / f"{path.stem}.yaml").is_file():
+        return f"did you mean {shipped}?"
     return f"that folder holds {', '.join(names[:8])}" if names else "that folder holds no .yaml file"

@@ -246,6 +246,8 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         files = [path.name for path in files_in(root)]
         shown = ", ".join(files[:8]) + (", …" if len(files) > 8 else "")
         state = f"There is no split in these languages; files there: {shown or 'none'}."
+        if any(unpacked_name(Path(name)).endswith(".tsv") for name in files):
+            state += f" Columns of a table become files by: cut -f1 {split}.tsv > {split}.{source}."
     remedy = (
         "Set data.root (--data-root) to the folder that has them, or name two files: {source: FILE, target: FILE} "
         "(--source FILE --reference FILE)"

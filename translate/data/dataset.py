@@ -182,6 +182,7 @@ class CorpusCache:
         name = f"codecs-{_digest([FORMAT, settings, languages, hashes])}"
         codecs = self._read(name, _parse_codecs)
         if codecs is None:
+            log.info("%s: learning how to cut it into tokens", text.name)
             codecs = build_codecs(config, languages, text.source, text.target)
             self._write(name, [codec.to_dict() for codec in codecs], codecs)
         return codecs

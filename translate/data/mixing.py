@@ -18,8 +18,14 @@ def open_files(source: Path, target: Path, name: str) -> TextPair:
     Files go together where the wildcards stand for the same: `a.de` with `a.en` for `*.de` and `*.en`.
 
     Raises:
-        DataError: no file fits, or one has no partner, or the wildcards differ; see open_pair for the rest.
+        DataError: both are one file, no file fits, or one has no partner, or the wildcards differ; see open_pair for
+            the rest.
     """
+    if source == target:
+        raise DataError(
+            f"{source} is given as source and as target. Name two files; columns of a table become files by: "
+            "cut -f1 TABLE > FILE"
+        )
     sources, targets = matching_files(source), matching_files(target)
     if {len(key) for key in sources} != {len(key) for key in targets}:
         raise DataError(f"{source} and {target} have not the same wildcards. Write as many * and ? into both.")

@@ -7,13 +7,14 @@ from functools import partial
 from typing import TypeVar
 
 from translate.config.schema import Config, Corpus, DataConfig, FilePair, LabelledDataConfig
-from translate.data.corpus import ParallelText, TextPair, open_split
+from translate.data.corpus import ParallelText, TextPair, find_split, open_split
 from translate.data.dataset import CorpusCache
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.inventory import split_files
-from translate.data.labelled import read_labelled_split
+from translate.data.labelled import find_labelled_split, read_labelled_split
 from translate.data.mixing import join_corpora, open_files
 from translate.errors import ConfigError, DataError
+from translate.paths import project_root
 from translate.text.codec import Codec
 
 log = logging.getLogger("translate")
@@ -40,6 +41,37 @@ def read_training_text(config: Config) -> TextPair:
             [corpus.vocabulary for corpus in corpora],
         )
     )
+
+
+def look_for_validation_text(config: Config) -> None:
+    """See early that it is missing.
+
+    Raises:
+        ConfigError: it would be that of the demo corpus, for training text of one's own.
+        DataError: the split, or that of training, is not in its folder.
+    """
+    data = config.data
+    if isinstance(data, DataConfig) and isinstance(data.valid, str) and data.root == project_root() / "data":
+        corpora = data.train if isinstance(data.train, list) else [data.train]
+        if all(isinstance(corpus, FilePair | Corpus) and corpus.source is not None for corpus in corpora):
+            raise ConfigError(
+                f"data.train names files, and data.valid {data.valid!r} of the demo corpus, as no other data.root is "
+                "given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its folder: data.root=FOLDER"
+            )
+    if isinstance(data.valid, str) and data.root.is_dir() and not is_to_be_downloaded(data.root):
+        find: Callable[[str], object]
+        if isinstance(data, LabelledDataConfig):
+            find = partial(find_labelled_split, data.root)
+        else:
+            find = partial(find_split, data.root, source=data.source, target=data.target)
+        if isinstance(data.train, str):
+            find(data.train)
+        try:
+            find(data.valid)
+        except DataError as error:
+            raise DataError(
+                f"{error} It picks the best model: keep some hundred lines out of the training text for it."
+            ) from None
 
 
 def read_validation_text(config: Config, train: TextPair) -> ParallelText:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from translate.config.schema import DecodingConfig
 from translate.data.batching import cut, pad_rows
@@ -13,7 +14,6 @@ from translate.decoding.beam import beam_search
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.greedy import greedy_search
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.step import Step
 from translate.model.build import Model
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
@@ -36,19 +36,22 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations of each source (ids without bos and eos), best first.
 
-    A source without tokens has one empty translation; one with too many for the model is cut off. Search computes in
-    float32, so that a translation does not depend on its batch. `check` is called before each batch, and may raise.
+    A source without tokens has one empty translation; of one with too many only `tokens_read` are read. Search computes
+    in float32, so that a translation does not depend on its batch. `check` is called before each step, and may raise.
     """
     device = next(model.parameters()).device
-    step: Step[Any] = model.step
     longest = np.iinfo(np.int64).max if model.longest is None else model.longest
-    sources = [source[: longest - 1] for source in sources]
+    sources = [source[: tokens_read(model, config)] for source in sources]
     lengths = np.array([len(source) for source in sources], dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
     found = [[Hypothesis((), 0.0, 0.0, finished=True)] for _ in sources]
-    for start, stop in cut(1 + lengths[order], config.batch_tokens, None):
+
+    def step(last_BK: Tensor, state: Any) -> Tensor:
         check()
+        return model.step(last_BK, state)
+
+    for start, stop in cut(1 + lengths[order], config.batch_tokens, None):
         places = order[start:stop]
         source_BS, mask_BS = pad_rows([np.append(sources[i], EOS) for i in places])
         state = model.start(source_BS.to(device), mask_BS.to(device))
@@ -73,3 +76,8 @@ def search(
         for place, result in zip(places.tolist(), results, strict=True):
             found[place] = result
     return found
+
+
+def tokens_read(model: Model | Ensemble, config: DecodingConfig) -> int:
+    """Most tokens of a source (without eos) that are read: as many as the settings and the model's positions allow."""
+    return config.max_source if model.longest is None else min(config.max_source, model.longest - 1)

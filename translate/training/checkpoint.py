@@ -83,7 +83,9 @@ class StateStore:
                 return tensors, values
             except CheckpointError as error:
                 log.warning("%s; going back to the state before it", error)
-        raise CheckpointError(f"no training state to resume in {self.folder}; start anew with --overwrite")
+        raise CheckpointError(
+            f"no training state to resume in {self.folder}; start anew elsewhere, output=…, or here, --overwrite"
+        )
 
     def paths(self) -> list[Path]:
         """The files, newest first."""
