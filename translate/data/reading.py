@@ -56,7 +56,8 @@ def look_for_validation_text(config: Config) -> None:
         if all(isinstance(corpus, FilePair | Corpus) and corpus.source is not None for corpus in corpora):
             raise ConfigError(
                 f"data.train names files, and data.valid {data.valid!r} of the demo corpus, as no other data.root is "
-                "given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its folder: data.root=FOLDER"
+                "given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its folder: "
+                "data.root=FOLDER"
             )
     if isinstance(data.valid, str) and data.root.is_dir() and not is_to_be_downloaded(data.root):
         find: Callable[[str], object]
