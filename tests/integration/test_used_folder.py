@@ -67,8 +67,8 @@ def test_a_finished_run_stays_as_it_is(tiny: TinyProject, caplog: pytest.LogCapt
     assert train(tiny.config(), resume=True) == run
     assert f"{run.path} is finished: there is nothing to resume" in caplog.text
     assert contents(run.path) == before
-    with pytest.raises(CheckpointError, match=r"training\.log_every: 4 → 5"):
-        train(tiny.config("training.log_every=5"), resume=True)
+    with pytest.raises(CheckpointError, match=r"training\.r_drop: 0\.0 → 1\.0"):
+        train(tiny.config("training.r_drop=1.0"), resume=True)
     with pytest.raises(
         CheckpointError, match=r"the run has made 21 updates, and training\.max_epochs .* after 14; raise"
     ):

@@ -62,10 +62,10 @@ def find_labelled_split(root: Path, split: str) -> Path:
     Raises:
         DataError: there is none.
     """
-    files = {path.name: path for path in files_in(root)}
+    files = files_in((root / split).parent)
     for name in names_of_split(split):
         for ending in ENDINGS:
-            if path := files.get(f"{name}{ending}"):
+            if (path := root / f"{name}{ending}") in files:
                 return path
     names = names_of_split(split)[1:]
     also = f" (or under the name {' or '.join(names)})" if names else ""
