@@ -32,7 +32,8 @@ FREE_TO_CHANGE = (
 )
 
 # When a run ends.
-LENGTH = ("training.max_epochs", "training.max_steps", "training.patience")
+PATIENCE = "training.patience"
+LENGTH = ("training.max_epochs", "training.max_steps", PATIENCE)
 
 
 def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
@@ -41,12 +42,11 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
     Its length may be another where no update depends on it: what was trained is then the beginning of the longer run.
     """
     old, new = _configs(before, now)
-    bound = _bound_to_the_end(old)
     changes = []
     for line in differences(old, new):
         key = line.partition(":")[0]
         if key in LENGTH:
-            if bound:
+            if bound := _bound_to_the_end(old, key):
                 changes.append(f"{line}, but {bound}; a new run may go on from its model, by training.start_from")
         elif not is_free_to_change(key):
             changes.append(line)
@@ -75,10 +75,10 @@ def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Confi
     return config_from_dict(before["config"]), config_from_dict(now["config"])
 
 
-def _bound_to_the_end(config: Config) -> str | None:
-    """What in a run depends on where it ends."""
+def _bound_to_the_end(config: Config, key: str) -> str | None:
+    """What in a run depends on the end that a setting of LENGTH gives it. No schedule knows of patience."""
     schedule = config.training.schedule
-    if isinstance(schedule, CosineScheduleConfig | LinearScheduleConfig):
+    if key != PATIENCE and isinstance(schedule, CosineScheduleConfig | LinearScheduleConfig):
         return f"the {schedule.kind} schedule ends with the run"
     if config.training.average_last is not None:
         return "training.average_last is for the end of the run"

@@ -134,6 +134,8 @@ class Translator:
         self, sources: Sequence[Sequence[int] | NDArray[Any]], settings: DecodingConfig, n: int
     ) -> list[list[Hypothesis]]:
         """Search in batches that fit into memory: half as large ones where they do not, from then on."""
+        # In batches of no more than this, with the end, each sentence stands alone: a longer one does so anyway.
+        alone = 1 + min([tokens_read(self.model, settings), *filter(None, map(len, sources))])
         while True:
             tokens = min(self._most_tokens, settings.batch_tokens)
             try:
@@ -141,7 +143,7 @@ class Translator:
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                if tokens <= max(map(len, sources)):
+                if tokens <= alone:
                     raise DataError(
                         "out of memory with a single sentence; shorten it, use a narrower beam, or free some memory"
                     ) from error

@@ -170,7 +170,7 @@ def test_no_more_of_a_source_is_read_than_the_settings_say() -> None:
     assert search(model, [long], config(max_source=9)) == search(model, [long], config())
 
 
-def test_check_comes_before_each_step_and_may_end_the_search() -> None:
+def test_check_comes_before_each_step_and_may_end_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
     def stop_at_the_third() -> None:
@@ -179,7 +179,8 @@ def test_check_comes_before_each_step_and_may_end_the_search() -> None:
             raise KeyboardInterrupt
 
     sources = [[4, 5, 6]] * 4
-    model, steps = random_model(), []
+    model = random_model()
+    steps: list[int] = []
     step = model.step
 
     def spy(last_BK: Tensor, state: Any) -> Tensor:
@@ -187,7 +188,7 @@ def test_check_comes_before_each_step_and_may_end_the_search() -> None:
         assert len(calls) == len(steps)
         return step(last_BK, state)
 
-    model.step = spy  # type: ignore[method-assign]
+    monkeypatch.setattr(model, "step", spy)
     search(model, sources, config(batch_tokens=8), check=lambda: calls.append(0))
     assert len(calls) == len(steps) > 2
     assert steps[0] == 2  # 3 tokens and eos: two sentences fit
