@@ -58,6 +58,23 @@ def test_tokenized_bleu_is_counted_in_tokens_of_the_model(report_of: ReportOf) -
     assert report.tokenized_bleu == tokenized_bleu([translation], [reference]) > 0
 
 
+@pytest.mark.parametrize(
+    ("translation", "reference", "warned"),
+    [
+        ("Ein sch\u00f6ner Hund.", "Ein scho\u0308ner Hund.", True),
+        ("Ein scho\u0308ner Hund.", "Ein sch\u00f6ner Hund.", True),
+        ("Ein scho\u0308ner Hund.", "Ein scho\u0308ner Hund.", False),
+        ("Ein sch\u00f6ner Hund.", "Ein sch\u00f6ner Hund.", False),
+    ],
+)
+def test_references_in_another_form_of_unicode_are_warned_of(
+    report_of: ReportOf, caplog: pytest.LogCaptureFixture, translation: str, reference: str, warned: bool
+) -> None:
+    report = report_of(WordTokenizer("de"), translation, reference)
+    assert (report.bleu.value < 50) == warned
+    assert ("Unicode NFD" in caplog.text) == warned
+
+
 def test_where_the_disk_fills_up_the_old_report_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The translations are written first: no report speaks of other ones than lie beside it."""
     path = tmp_path / "report.json"

@@ -232,6 +232,16 @@ def test_the_fingerprint_knows_all_of_the_tokenizer(kind: str, change: dict[str,
     assert other.fingerprint != codec.fingerprint
 
 
+def test_a_model_from_before_text_was_composed_reads_it_as_it_did(german: Codec) -> None:
+    saved = german.to_dict()
+    del saved["composes"]
+    before = Codec.from_dict(saved)
+    assert before == replace(german, composes=False)
+    assert before.fingerprint != german.fingerprint
+    assert before.tokenize("scha\u0308fst") == ["scha\u0308fst"]
+    assert german.tokenize("scha\u0308fst") == ["sch\u00e4fst"]
+
+
 # --- the real corpus -------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
@@ -41,8 +42,14 @@ PLAIN = 4  # lines of the German text that hold nothing odd, and come back exact
 
 @cache
 def codecs(name: str, joint: bool = False) -> tuple[Codec, Codec]:
+    return learn(name, ("de", "en"), GERMAN, ENGLISH, joint)
+
+
+def learn(
+    name: str, languages: tuple[str, str], source: list[str], target: list[str], joint: bool = False
+) -> tuple[Codec, Codec]:
     config = TextConfig.model_validate({"tokenizer": SETTINGS[name], "joint_vocabulary": joint})
-    return build_codecs(config, ("de", "en"), GERMAN, ENGLISH)
+    return build_codecs(config, languages, source, target)
 
 
 def test_every_kind_of_the_schema_is_in_the_table() -> None:
@@ -103,7 +110,29 @@ def test_odd_text_makes_ids_but_never_a_special(name: str, line: str) -> None:
         token for token, index in zip(tokens, codec.encode([line])[0], strict=True) if index == UNK
     ]
     if name != "word":
-        assert codec.tokenizer.join(tokens) == codec.tokenizer.normalize(line)
+        assert codec.tokenizer.join(tokens) == codec.tokenizer.normalize(codec.prepare(line))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_source_text_is_the_same_however_its_letters_are_written(name: str) -> None:
+    # Learned from text that is written otherwise than what is translated, in both ways.
+    composed, decomposed = (
+        learn(name, ("de", "en"), german, ENGLISH)[0]
+        for german in (GERMAN, [normalize("NFD", line) for line in GERMAN])
+    )
+    assert composed == decomposed
+    for line in ["Ein Vögelchen schläft.", "Die 각 im Café Ö"]:
+        apart = normalize("NFD", line)
+        assert apart != line
+        assert composed.encode([apart]) == composed.encode([line])
+        assert composed.unknown(apart) == composed.unknown(line)
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "word"])
+def test_target_text_is_written_as_in_training(name: str) -> None:
+    lines = [normalize("NFD", line) for line in GERMAN]
+    codec = learn(name, ("en", "de"), ENGLISH, lines)[1]
+    assert [codec.decode(ids) for ids in codec.encode(lines[:PLAIN])] == lines[:PLAIN]
 
 
 @given(line=st.text(), name=st.sampled_from(sorted(SETTINGS)))

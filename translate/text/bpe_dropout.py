@@ -27,6 +27,7 @@ class BpeDropout:
 
     def __init__(self, codec: Codec, share: float) -> None:
         assert isinstance(codec.tokenizer, PieceTokenizer)
+        self._prepare = codec.prepare
         self._tokenizer = codec.tokenizer
         self._vocabulary = codec.vocabulary
         self._share = share
@@ -38,7 +39,8 @@ class BpeDropout:
 
     def encode(self, line: str, random: Random) -> list[int]:
         """The ids of one line, without BOS and EOS. Without dropout they would be those of the codec."""
-        return list(chain.from_iterable(self._cut(part, random) for part in self._tokenizer.parts(line)))
+        parts = self._tokenizer.parts(self._prepare(line))
+        return list(chain.from_iterable(self._cut(part, random) for part in parts))
 
     def _cut(self, part: str, random: Random) -> Word:
         word: Word = ()

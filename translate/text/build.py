@@ -4,13 +4,13 @@ The vocabulary comes from the whole text: which pairs are left out of training i
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from translate.config.schema import TextConfig, WordTokenizerConfig
 from translate.errors import ConfigError
-from translate.text.codec import Codec
+from translate.text.codec import Codec, compose
 from translate.text.labels import LabelTokenizer
 from translate.text.pieces import learn_pieces
 from translate.text.spacing import SpacingCounts
@@ -26,7 +26,9 @@ def build_codecs(
 ) -> tuple[Codec, Codec]:
     """The codecs of the source and the target language, from parallel lines of training text.
 
-    The lines are gone through more than once, and not held. A target without a language holds labels.
+    The lines are gone through more than once, and not held. A target without a language holds labels. Source text is
+    composed (NFC), so that an umlaut is the same to a model however it was typed; target text is what references are
+    compared with, and stays as it is.
 
     Raises:
         ConfigError: a library or a spaCy model is missing, spaCy does not know the language, or the settings keep no
@@ -34,6 +36,7 @@ def build_codecs(
         DataError: there is no text to learn pieces from.
     """
     source_language, target_language = languages
+    source = _Composed(source)
     if target_language is None:
         return _source_codec(config, source_language, source), _label_codec(target)
     if isinstance(config.tokenizer, WordTokenizerConfig):
@@ -43,7 +46,15 @@ def build_codecs(
     text = {source_language: source, target_language: target}
     together = [text] if config.joint_vocabulary else [{language: lines} for language, lines in text.items()]
     first, second = (pieces for some in together for pieces in learn_pieces(some, **settings))
-    return Codec(first, Vocabulary(first.pieces)), Codec(second, Vocabulary(second.pieces))
+    return Codec(first, Vocabulary(first.pieces), composes=True), Codec(second, Vocabulary(second.pieces))
+
+
+@dataclass(frozen=True)
+class _Composed:
+    lines: Iterable[str]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(compose, self.lines)
 
 
 def _word_codecs(
@@ -55,16 +66,16 @@ def _word_codecs(
         source_vocabulary = target_vocabulary = _vocabulary(words, source_counts + target_counts)
     else:
         source_vocabulary, target_vocabulary = _vocabulary(words, source_counts), _vocabulary(words, target_counts)
-    return Codec(source_tokenizer, source_vocabulary), Codec(target_tokenizer, target_vocabulary)
+    return Codec(source_tokenizer, source_vocabulary, composes=True), Codec(target_tokenizer, target_vocabulary)
 
 
 def _source_codec(config: TextConfig, language: str, lines: Iterable[str]) -> Codec:
     if isinstance(config.tokenizer, WordTokenizerConfig):
         words = config.tokenizer
         tokenizer, counts = _learn(WordTokenizer(language, words.source_model, words.lowercase), lines)
-        return Codec(tokenizer, _vocabulary(words, counts))
+        return Codec(tokenizer, _vocabulary(words, counts), composes=True)
     (pieces,) = learn_pieces({language: lines}, **config.tokenizer.model_dump(exclude={"dropout"}))
-    return Codec(pieces, Vocabulary(pieces.pieces))
+    return Codec(pieces, Vocabulary(pieces.pieces), composes=True)
 
 
 def _label_codec(lines: Iterable[str]) -> Codec:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +14,15 @@ from translate.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 
 @dataclass(frozen=True)
 class Codec:
-    """Text to ids (which may need the tokenizer's library) and ids to text (which never does)."""
+    """Text to ids (which may need the tokenizer's library) and ids to text (which never does).
+
+    Args:
+        composes: put letters and marks together before cutting, where Unicode has one character for them (NFC).
+    """
 
     tokenizer: Tokenizer
     vocabulary: Vocabulary
+    composes: bool = False
 
     @property
     def language(self) -> str:
@@ -24,7 +30,12 @@ class Codec:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS; none for a blank line."""
-        return [self.vocabulary.ids(tokens) for tokens in self.tokenizer.tokenize(lines)]
+        tokens = self.tokenizer.tokenize(map(self.prepare, lines))
+        return [self.vocabulary.ids(each) for each in tokens]
+
+    def prepare(self, line: str) -> str:
+        """The line as the tokenizer gets it."""
+        return compose(line) if self.composes else line
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids before the first EOS. An unknown word reads `<unk>`."""
@@ -38,7 +49,7 @@ class Codec:
 
     def tokenize(self, line: str) -> list[str]:
         """The tokens of one line, known or not: as many as `encode` gives ids."""
-        return next(self.tokenizer.tokenize([line]))
+        return next(self.tokenizer.tokenize([self.prepare(line)]))
 
     def unknown(self, line: str) -> list[str]:
         """The words of a line that the vocabulary lacks, in their order."""
@@ -60,8 +71,19 @@ class Codec:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {"tokenizer": self.tokenizer.to_dict(), "words": list(self.vocabulary.words)}
+        return {
+            "tokenizer": self.tokenizer.to_dict(),
+            "words": list(self.vocabulary.words),
+            "composes": self.composes,
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Codec":
-        return cls(tokenizer_from_dict(data["tokenizer"]), Vocabulary(tuple(data["words"])))
+        # Models from before text was composed do not say.
+        composes = data.get("composes", False)
+        return cls(tokenizer_from_dict(data["tokenizer"]), Vocabulary(tuple(data["words"])), composes)
+
+
+def compose(line: str) -> str:
+    """The same text with as few characters as Unicode can write its letters and marks in: normalization form C."""
+    return unicodedata.normalize("NFC", line)
