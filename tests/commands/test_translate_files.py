@@ -98,9 +98,43 @@ def test_output_appears_only_when_it_is_complete(
     output.write_text("older\n", encoding="utf-8")
     said = translate("--output", output, stdin=b"el gato\n\xff\n")
     message = "standard input, line 2, byte 1: invalid start byte; give UTF-8 text"
-    assert said == Outcome(2, "", f"error: {message}\n")
+    kept = f"lines that were done by then: 1, in {output}.part1"
+    assert said == Outcome(2, "", f"{kept}\nerror: {message}\n")
     assert output.read_text(encoding="utf-8") == "older\n"
-    assert list(tmp_path.iterdir()) == [output]
+    assert sorted(tmp_path.iterdir()) == [output, tmp_path / "out.part1"]
+
+
+def test_what_was_done_before_an_error_is_kept(
+    translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
+) -> None:
+    monkeypatch.setattr(command, "CHUNK", 2)
+    bad = b"".join(f"{line}\n".encode() for line in LINES[:4]) + b"\xff\n"
+    for number in (1, 2):
+        said = translate("--output", tmp_path / "out", stdin=bad)
+        assert (said.code, said.out) == (2, "")
+        assert f"lines that were done by then: 4, in {tmp_path}/out.part{number}\n" in said.err
+    parts = [tmp_path / "out.part1", tmp_path / "out.part2"]
+    assert sorted(tmp_path.iterdir()) == parts
+    assert {part.read_text(encoding="utf-8") for part in parts} == {joined(translator.translate(LINES[:4]))}
+
+
+def test_whole_lines_are_kept_where_the_disk_fills_up(
+    translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
+) -> None:
+    resource = pytest.importorskip("resource", reason="no limits on this system")
+    monkeypatch.setattr(command, "CHUNK", 1)
+    first, second = translator.translate(LINES[:2])
+    room = len(f"{first}\n{second}".encode()) - 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        said = translate("--output", tmp_path / "out", *LINES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert said.code == 2
+    assert f"cannot write {tmp_path}/out: File too large" in said.err
+    assert [path.name for path in tmp_path.iterdir()] == ["out.part1"]
+    assert (tmp_path / "out.part1").read_text(encoding="utf-8") == f"{first}\n"
 
 
 def test_ctrl_c(translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,20 +1,19 @@
 """Translate text: arguments, a file, or standard input line by line; translations alone go to standard output."""
 
 import argparse
-import io
 import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import islice
+from contextlib import contextmanager, suppress
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from translate.commands.options import add_search_options, models_of, warn_of_truncated
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError, DataError
-from translate.files import written_whole
+from translate.files import unfinished
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -162,18 +161,41 @@ def progress(*, shown: bool) -> "Iterator[tqdm[NoReturn]]":
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that appears under its name once all is written. DataError where that cannot be."""
+    """Standard output, or a file that appears under its name once all is written. DataError where that cannot be.
+
+    What was written before an error, or Ctrl-C, is kept under another name.
+    """
     if path is None:
         yield sys.stdout
         return
     try:
         # What is there and no file, such as /dev/null or a pipe, must not be replaced by one; a folder says so at once.
-        with path.open("wb") if path.exists() and not path.is_file() else written_whole(path.resolve()) as file:
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
-            yield text
-            text.detach()
+        if path.exists() and not path.is_file():
+            with path.open("w", encoding="utf-8", newline="\n") as text:
+                yield text
+            return
+        with unfinished(path.resolve()) as place, place.open("w", encoding="utf-8", newline="\n") as text:
+            try:
+                yield text
+            except BaseException:
+                keep_part(text, place, path.resolve())
+                raise
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}") from error
+
+
+def keep_part(text: TextIO, place: Path, path: Path) -> None:
+    """Give the lines that were done before an error a name beside that of the whole, and say so."""
+    with suppress(OSError):  # The disk may be full: then what is on it counts.
+        text.flush()
+    lines = place.read_bytes()
+    lines = lines[: lines.rfind(b"\n") + 1]
+    if not lines:
+        return
+    os.truncate(place, len(lines))
+    names = (path.with_name(f"{path.name}.part{number}") for number in count(1))
+    part = place.rename(next(name for name in names if not name.exists()))
+    log.info("lines that were done by then: %d, in %s", lines.count(b"\n"), part)
 
 
 def n_best_rows(number: int, hypotheses: "Sequence[Translation]") -> list[str]:
