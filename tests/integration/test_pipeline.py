@@ -224,6 +224,22 @@ def test_bleu_without_case_is_called_so(tiny: TinyProject, capsys: pytest.Captur
         assert re.search(rf"validation {re.escape(name)} \d", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize(("copied", "warned"), [(0, False), (1, True), (20, True)])
+def test_validation_pairs_that_are_trained_on_are_counted(
+    tiny: TinyProject, caplog: pytest.LogCaptureFixture, copied: int, warned: bool
+) -> None:
+    source, target = sentences(120, seed=1)
+    assert len(set(zip(source, target, strict=True))) == 120
+    corpus = tiny.folder / "corpus"
+    write_split(corpus, "train", source[:100], target[:100])
+    # Twice the same pair is one; the same source with another translation is none.
+    held_out = source[100:], target[100:]
+    copies = (source[:copied] * 2, target[:copied] * 2)
+    write_split(corpus, "val", [*copies[0], *held_out[0], source[99]], [*copies[1], *held_out[1], target[0]])
+    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
+    assert (f"val: {copied} of {copied + 21} different pairs are in the training text" in caplog.text) == warned
+
+
 def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     for steps, warned in (5, False), (4, True):
         train(tiny.config(f"training.max_steps={steps}"), overwrite=True)

@@ -84,12 +84,24 @@ def read_validation_text(config: Config, train: TextPair) -> ParallelText:
 
 
 def warn_of_copies(train: TextPair, valid: TextPair) -> None:
-    """Say where files are given twice, in places where that makes scores worthless."""
+    """Say where the same text is given twice, in places where that makes scores worth less, or nothing."""
     for text in (train, valid):
         if text.source_sha256 == text.target_sha256:
             log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
     if (train.source_sha256, train.target_sha256) == (valid.source_sha256, valid.target_sha256):
         log.warning("validation text is the training text: its scores say nothing about text that is new to the model")
+        return
+    pairs = set(zip(valid.source, valid.target, strict=True))
+    known = len(pairs.intersection(zip(train.source, train.target, strict=True)))
+    if known >= len(pairs) / 100:
+        log.warning(
+            "%s: %d of %d different %s are in the training text, too: scores say less about text that is new to the "
+            "model, and the best one is chosen by them; leave those out of one of the two",
+            valid.name,
+            known,
+            len(pairs),
+            valid.unit,
+        )
 
 
 def open_corpus(data: DataConfig, corpus: str | FilePair | Corpus) -> TextPair:
