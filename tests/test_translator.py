@@ -63,7 +63,7 @@ def test_how_probable_a_translation_is(translator: Translator) -> None:
     lines, translations = ["ein Hund bellt.", "Katze", ""], ["a dog barks.", "cat", ""]
     found = translator.log_probabilities(lines, translations)
     ids = [[GERMAN.encode(lines)[i], ENGLISH.encode(translations)[i]] for i in range(2)]
-    expected = [log_probabilities(translator.model, [s], [t], batch_tokens=100)[0] for s, t in ids]
+    expected = [log_probabilities(translator.model, [s], [t], translator.config.decoding)[0] for s, t in ids]
     assert found == pytest.approx([*expected, 0.0], abs=1e-4)
     assert found[0] < found[2]
     with pytest.raises(DataError, match="3 lines and 2 translations"):
@@ -202,7 +202,7 @@ def test_settings_left_out_are_the_models_own(translator: Translator) -> None:
     [
         ({"search": "random"}, "decoding.search: given 'random', allowed: one of greedy, beam"),
         ({"beam_size": 0}, "decoding.beam_size: given 0, allowed: a whole number from 1 to 1000"),
-        ({"length_penalty": -1.0}, "decoding.length_penalty: given -1.0, allowed: a number of at least 0"),
+        ({"length_penalty": -1.0}, "decoding.length_penalty: given -1.0, allowed: a number from 0 to 10"),
         ({"beam": 4}, "decoding.beam: unknown key; did you mean 'beam_size'?"),
     ],
 )

@@ -5,6 +5,7 @@ It knows nothing about models or files, and is the only module that imports sacr
 
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,8 +18,9 @@ from translate.errors import DataError
 RESAMPLES = 1000  # of sacrebleu's bootstrap, as in its own command line; the seed is in the signature
 # Languages without spaces between words, in the codes of ISO 639 of two and of three letters: BLEU counts characters.
 # Chinese sacrebleu cuts by itself.
-UNSPACED = {"bo", "bod", "tib", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
-CHINESE = {"zh", "zho", "chi", "cmn", "yue"}
+UNSPACED = {"bo", "bod", "tib", "dz", "dzo", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
+CHINESE = {"zh", "zho", "chi", "cmn", "yue", "lzh", "wuu", "nan"}
+LONG_WORD = 15  # characters: longer references are more than one word
 FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
 
@@ -107,6 +109,36 @@ def distinct_warning(distinct: int, sentences: int) -> str | None:
     if distinct >= FEWEST_DISTINCT * sentences:
         return None
     return f"only {distinct} of {sentences} translations differ from each other: the model hardly looks at the source"
+
+
+def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> str | None:
+    """A warning where one side writes letters and their marks as one character of Unicode, and the other as several."""
+    sides = _forms(hypotheses), _forms(references)
+    if any(sum(side) * 100 < len(references) for side in sides) or len({apart > whole for apart, whole in sides}) == 1:
+        return None
+    return (
+        f"letters and marks stand apart (Unicode NFD) in {sides[1][0]} references and {sides[0][0]} translations, and "
+        f"are one character in {sides[1][1]} and {sides[0][1]}: to BLEU these are different words. The target side of "
+        "the training text and the references want one form: uconv -x any-nfc makes it NFC"
+    )
+
+
+def _forms(lines: Sequence[str]) -> tuple[int, int]:
+    """In how many lines letters and marks stand apart that could be one character, and in how many others they are."""
+    apart = [len(unicodedata.normalize("NFC", line)) < len(line) for line in lines]
+    could = [len(unicodedata.normalize("NFD", line)) > len(line) for line in lines]
+    return sum(apart), sum(c and not a for a, c in zip(apart, could, strict=True))
+
+
+def spaces_warning(references: Sequence[str], language: str) -> str | None:
+    """A warning where BLEU is to count the words of text that has no spaces between them."""
+    long = [line for line in references if len(line) > LONG_WORD]
+    if bleu_tokenizer(language) != "13a" or 2 * sum(len(line.split()) < 2 for line in long) <= len(long):
+        return None
+    return (
+        f"most references have no spaces, and BLEU counts the words between them: the code {language!r} is not known "
+        "to be that of a language without; give the data its ISO code (ja, zh, th, ...), or go by chrF"
+    )
 
 
 def bleu_tokenizer(language: str) -> str:

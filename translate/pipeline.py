@@ -23,11 +23,14 @@ from translate.data.reading import (
     look_for_validation_text,
     read_training_text,
     read_validation_text,
+    tell_of_unknown,
     warn_of_copies,
 )
 from translate.data.resegmented import ResegmentedDataset
+from translate.decoding.search import LEAST_RATIO, ratio_for
 from translate.device import avoid_cudnn_attention, keep_memory, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
+from translate.evaluation import spaces_warning
 from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
@@ -68,6 +71,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = prepare_text(config, start)
     plan = plan_batches(config, text.train_set, text.train)
+    config = with_max_ratio(config, plan)
     text_seconds = time.perf_counter() - started
 
     writer = Writer()
@@ -180,8 +184,19 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     languages = config.data.source, config.data.target
     codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, text)
     dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
+    tell_of_unknown(valid_set)
     encode_other_splits(config, cache, codecs)
     return PreparedText(text, valid_text, codecs, dataset, valid_set)
+
+
+def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
+    """The settings with the length limit of a search that suits the text, where they leave it open."""
+    if config.decoding.max_ratio is not None:
+        return config
+    ratio = ratio_for(plan.source_lengths, plan.target_lengths, config.decoding.max_extra)
+    if ratio > LEAST_RATIO:
+        log.info("decoding.max_ratio: %g, as training pairs have many target tokens for each source token", ratio)
+    return config.model_copy(update={"decoding": config.decoding.model_copy(update={"max_ratio": ratio})})
 
 
 def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
@@ -255,7 +270,8 @@ class BestModel:
 
     def __call__(self, kind: str, model: Model, validation: Validation, progress: Progress) -> None:
         figures = {"nll": validation.nll, "accuracy": validation.accuracy, **validation.scores}
-        about = {**self.about, "validation": {"kind": kind, "step": progress.step, **figures}}
+        numbers = {name: figure if math.isfinite(figure) else None for name, figure in figures.items()}
+        about = {**self.about, "validation": {"kind": kind, "step": progress.step, **numbers}}
 
         def write(weights: Mapping[str, Tensor]) -> None:
             SavedModel(self.config, *self.codecs, dict(weights), about).save(self.path)
@@ -334,7 +350,10 @@ def arithmetic_of(config: Config, device: torch.device, precision: str) -> torch
 
 def validator(config: Config, text: PreparedText) -> Validator:
     """What measures the model while it is trained."""
-    kind = LabelValidator if isinstance(config.data, LabelledDataConfig) else Validator
+    labelled = isinstance(config.data, LabelledDataConfig)
+    if not labelled and (warning := spaces_warning(text.valid.target, text.codecs[1].language)):
+        log.warning(warning)
+    kind = LabelValidator if labelled else Validator
     return kind(
         text=text.valid,
         dataset=text.valid_set,

@@ -3,7 +3,6 @@
 import json
 import logging
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,9 @@ from translate.config.schema import DecodingConfig, LabelledDataConfig
 from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
 from translate.errors import ConfigError, DataError
-from translate.evaluation import EvaluationReport, evaluate
+from translate.evaluation import EvaluationReport, evaluate, form_warning, spaces_warning
 from translate.files import write_whole
 from translate.paths import commit
-from translate.text.codec import compose
 from translate.translator import Translation, Translator
 
 log = logging.getLogger("translate")
@@ -75,7 +73,10 @@ def score(translator: Translator, text: ParallelText, settings: DecodingConfig, 
         if tokenized:
             tokens = (list(map(saved.target.tokenize, hypotheses)), list(map(saved.target.tokenize, text.target)))
         report = evaluate(hypotheses, text.target, saved.target.language, tokens=tokens)
-        _warn_of_another_form(hypotheses, text.target)
+        language = saved.target.language
+        for warning in (form_warning(hypotheses, text.target), spaces_warning(text.target, language)):
+            if warning:
+                log.warning(warning)
     details = {
         "text": text.name,
         "variant": text.variant,
@@ -90,16 +91,3 @@ def score(translator: Translator, text: ParallelText, settings: DecodingConfig, 
         "config": config_to_dict(saved.config),
     }
     return ScoredText(translations, report, details)
-
-
-def _warn_of_another_form(hypotheses: Iterable[str], references: Iterable[str]) -> None:
-    """Say so where references and translations write the same letters in different characters."""
-    ours, theirs = (sum(line != compose(line) for line in lines) for lines in (hypotheses, references))
-    if ours < theirs / 2 or theirs < ours / 2:
-        log.warning(
-            "letters and marks stand apart (Unicode NFD) in %d references and %d translations; where only one of two "
-            "does so, BLEU counts the same word as another one. The target side of the training text and the "
-            "references want one form: uconv -x any-nfc makes it NFC",
-            theirs,
-            ours,
-        )

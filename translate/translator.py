@@ -168,11 +168,13 @@ class Translator:
             raise ConfigError("this model gives labels, not translations; n_best has their log-probabilities")
         if len(lines) != len(translations):
             raise DataError(f"{len(lines)} lines and {len(translations)} translations: give one for each line")
+        sources = self.saved.source.encode(lines)
+        self._warn_of_long(sources, tokens_read(self.model, self.config.decoding), first_line=1)
         return log_probabilities(
             self.model,
-            self.saved.source.encode(lines),
+            sources,
             self.saved.target.encode(translations),
-            batch_tokens=self.config.decoding.batch_tokens,
+            self.config.decoding,
         ).tolist()
 
     def settings(self, **asked: str | int | float | None) -> DecodingConfig:

@@ -11,7 +11,7 @@ from translate.data.batching import BatchPlan, make_batch
 from translate.data.corpus import ParallelText
 from translate.data.dataset import Dataset
 from translate.decoding.search import search
-from translate.evaluation import corpus_bleu, corpus_chrf, distinct_warning
+from translate.evaluation import corpus_bleu, corpus_chrf, distinct_warning, form_warning
 from translate.model.build import Model
 from translate.text.codec import Codec
 from translate.training.loss import smoothed_loss
@@ -68,7 +68,8 @@ class Validator:
             scores={"bleu": bleu, "chrf": chrf},
             summary=f"{self.bleu} {bleu:.2f}, chrF {chrf:.2f}, "
             f"perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}",
-            warning=distinct_warning(len(set(translations)), len(translations)),
+            warning=distinct_warning(len(set(translations)), len(translations))
+            or form_warning(translations, self.text.target),
             samples=[
                 {"source": self.text.source[i], "translation": translations[i], "reference": self.text.target[i]}
                 for i in self.samples

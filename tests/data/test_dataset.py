@@ -130,7 +130,8 @@ def test_nothing_left_is_an_error() -> None:
     with pytest.raises(DataError) as caught:
         selected([("", "a"), ("b", "")], FilterConfig())
     assert str(caught.value) == (
-        "train: no pair is left to train on (dropped 2 pairs: an empty side (first: line 1)); see data.filter"
+        "train: no pair is left to train on (dropped 2 pairs: an empty side (first: line 1)); see data.filter, "
+        "of which `untranslated: false` keeps text without letters"
     )
 
 
@@ -330,7 +331,7 @@ def test_a_damaged_entry_is_made_anew_and_said_once(
     assert contents(tmp_path) == sound
     missing = damage is Path.unlink and path.suffix == ".json"
     assert len(caplog.messages) == (0 if missing else 1)
-    assert all("is damaged or unreadable" in message and "making it anew" in message for message in caplog.messages)
+    assert all("is damaged or unreadable" in message and "doing without it" in message for message in caplog.messages)
 
 
 @pytest.mark.parametrize("interruption", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])

@@ -52,7 +52,7 @@ def test_the_shortest_positions_count() -> None:
 def test_teacher_forcing_is_step_by_step() -> None:
     ensemble = Ensemble([random_model(seed) for seed in (0, 1)])
     sources, targets = [[5, 6, 7], [8]], [[8, 4], [5, 9, 9]]
-    together = log_probabilities(ensemble, sources, targets, batch_tokens=1000)
+    together = log_probabilities(ensemble, sources, targets, config(batch_tokens=1000))
     for source, target, found in zip(sources, targets, together, strict=True):
         ids_1S = torch.tensor([[*source, EOS]])
         state = ensemble.start(ids_1S, torch.ones_like(ids_1S).bool())

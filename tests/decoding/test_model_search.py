@@ -9,7 +9,7 @@ from torch import Tensor
 
 from translate.config.schema import DecodingConfig, ModelConfig
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.search import search
+from translate.decoding.search import LEAST_RATIO, ratio_for, search
 from translate.model.build import build_transformer
 from translate.model.transformer import Transformer
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
@@ -262,3 +262,21 @@ def test_search_leaves_the_model_fit_for_training(search_by: str) -> None:
     ids, mask = torch.tensor([[4] * 30]), torch.ones(1, 30, dtype=torch.bool)
     model(ids, mask, ids, mask).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_training_text_says_how_long_translations_may_be() -> None:
+    sources, targets = np.array([10] * 200), np.array([12] * 200)
+    assert ratio_for(sources, targets, 10) == LEAST_RATIO
+    assert ratio_for(sources, targets * 4, 10) == pytest.approx(1.5 * 3.8)
+    targets[7] = 1000  # one odd pair
+    assert ratio_for(sources, targets, 10) == LEAST_RATIO
+
+
+@pytest.mark.parametrize("search_by", ["greedy", "beam"])
+def test_a_model_that_has_blown_up_gives_a_line_for_each(search_by: str) -> None:
+    model = random_model()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(torch.nan)
+    found = search(model, [[4, 5], [], [6]], config(search=search_by))
+    assert [len(hypotheses) > 0 for hypotheses in found] == [True, True, True]

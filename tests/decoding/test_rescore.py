@@ -15,7 +15,7 @@ TARGETS = [source[:4] for source in reversed(SOURCES)]
 
 def test_token_by_token() -> None:
     model = random_model()
-    found = log_probabilities(model, SOURCES, TARGETS, batch_tokens=60)
+    found = log_probabilities(model, SOURCES, TARGETS, config(batch_tokens=60))
     for source, target, together in zip(SOURCES, TARGETS, found, strict=True):
         steps = [next_log_probs(model, source, tuple(target[:i]))[token] for i, token in enumerate([*target, EOS])]
         assert together == pytest.approx(sum(step.item() for step in steps), abs=1e-4)
@@ -27,31 +27,41 @@ def test_what_a_search_finds_is_as_probable_as_it_says() -> None:
     pairs = [(source, best) for source, bests in zip(sources, found, strict=True) for best in bests if best.finished]
     assert len(pairs) >= 3
     again = log_probabilities(
-        model, [source for source, _ in pairs], [best.tokens for _, best in pairs], batch_tokens=9
+        model, [source for source, _ in pairs], [best.tokens for _, best in pairs], config(batch_tokens=9)
     )
     assert again.tolist() == pytest.approx([best.log_probability for _, best in pairs], abs=1e-4)
 
 
 def test_batches_change_nothing() -> None:
     model = random_model()
-    together = log_probabilities(model, SOURCES, TARGETS, batch_tokens=1000)
-    alone = [log_probabilities(model, [s], [t], batch_tokens=1)[0] for s, t in zip(SOURCES, TARGETS, strict=True)]
+    together = log_probabilities(model, SOURCES, TARGETS, config(batch_tokens=1000))
+    alone = [
+        log_probabilities(model, [s], [t], config(batch_tokens=1))[0] for s, t in zip(SOURCES, TARGETS, strict=True)
+    ]
     assert together.tolist() == pytest.approx(alone, abs=1e-4)
 
 
 def test_nothing_translates_to_nothing_else() -> None:
     model = random_model()
-    found = log_probabilities(model, [[], [], [5, 6]], [[], [7], []], batch_tokens=100)
+    found = log_probabilities(model, [[], [], [5, 6]], [[], [7], []], config(batch_tokens=100))
     assert found[0] == 0.0
     assert found[1] == -math.inf
     assert -math.inf < found[2] < 0.0
-    assert log_probabilities(model, [], [], batch_tokens=100).tolist() == []
+    assert log_probabilities(model, [], [], config(batch_tokens=100)).tolist() == []
 
 
 def test_no_more_than_the_model_can_place() -> None:
     model = random_model(positions="learned", max_positions=5)
     cut, whole, beyond = log_probabilities(
-        model, [[4, 5, 6, 7, 8], [4, 5, 6, 7], [4]], [[9], [9], [4, 5, 6, 7, 8]], batch_tokens=100
+        model, [[4, 5, 6, 7, 8], [4, 5, 6, 7], [4]], [[9], [9], [4, 5, 6, 7, 8]], config(batch_tokens=100)
     )
     assert cut == pytest.approx(whole)
     assert beyond == -math.inf
+
+
+def test_no_more_of_a_source_than_a_search_reads() -> None:
+    settings = config(max_source=3, batch_tokens=100)
+    cut, whole, more = log_probabilities(
+        random_model(), [[4, 5, 6, 7, 8], [4, 5, 6], [4, 5, 6, 7]], [[9], [9], [9]], settings
+    )
+    assert cut == pytest.approx(whole) == more

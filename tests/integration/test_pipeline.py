@@ -240,6 +240,38 @@ def test_validation_pairs_that_are_trained_on_are_counted(
     assert (f"val: {copied} of {copied + 21} different pairs are in the training text" in caplog.text) == warned
 
 
+def test_translations_may_be_as_long_as_training_text_says(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    source, target = sentences(100, seed=1)
+    corpus = tiny.folder / "corpus"
+    write_split(corpus, "train", source, [f"{line} " * 9 for line in target])
+    write_split(corpus, "val", source[:5], target[:5])
+    asked = (f"data.root={corpus}", "training.max_steps=1", "decoding.max_extra=2")
+    run = train(tiny.config(*asked, "decoding.max_ratio=null"))
+    learned = SavedModel.load(run.model).config.decoding.max_ratio
+    assert learned is not None
+    assert 12 < learned < 13.5  # 9 times as many words, half as many again, less what max_extra gives
+    assert f"decoding.max_ratio: {learned:g}, as training pairs have many target tokens" in caplog.text
+    assert train(tiny.config(*asked, "decoding.max_ratio=null"), resume=True) == run
+    run = train(tiny.config(*asked, "decoding.max_ratio=1.5"), overwrite=True)
+    assert SavedModel.load(run.model).config.decoding.max_ratio == 1.5
+
+
+def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    source, target = sentences(100, seed=1)
+    corpus = tiny.folder / "corpus"
+    write_split(corpus, "train", source, target)
+    write_split(corpus, "val", ["x y", *source[:9]], target[:10])
+    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
+    assert re.search(r"val: \d+\.\d% of the source tokens and 0\.0% of the target tokens are unknown", caplog.text)
+    caplog.clear()
+    write_split(corpus, "val", ["x y", "z"], target[:2])
+    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"), overwrite=True)
+    told = [record.levelname for record in caplog.records if "100.0% of the source tokens" in record.getMessage()]
+    assert told == ["WARNING"]
+
+
 def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     for steps, warned in (5, False), (4, True):
         train(tiny.config(f"training.max_steps={steps}"), overwrite=True)

@@ -36,6 +36,10 @@ def test_what_is_lower_case_elsewhere(casing: Truecaser) -> None:
         ("", ""),
         ("...", "..."),
         (" Der", " der"),
+        ("'n Der", "'n Der"),
+        ("'Der Hund'", "'der Hund'"),
+        ("’s Und", "’s Und"),
+        ("'A' und", "'A' und"),
         ("Und", "und"),
     ],
 )
@@ -53,3 +57,8 @@ def test_back_is_a_capital_in_any_case(casing: Truecaser) -> None:
 
 def test_every_training_line_comes_back(casing: Truecaser) -> None:
     assert [casing.undo(casing.apply(line)) for line in LINES] == LINES
+
+
+@pytest.mark.parametrize(("line", "written"), [("სამი", "სამი"), ("և տ", "Եւ տ"), ("ǆep", "ǅep"), ("ça va", "Ça va")])
+def test_lines_begin_as_titles_do(casing: Truecaser, line: str, written: str) -> None:
+    assert casing.undo(line) == written

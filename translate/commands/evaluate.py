@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from translate.commands.options import add_search_options, models_of, warn_of_truncated
+from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError
 
@@ -66,7 +66,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     report = report_path(asked, checkpoints)
     translator = Translator.load(checkpoints, asked.device)
     text = read_text(asked, translator)
-    settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
+    settings = settings_of(translator, asked)
     log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
     keep_memory()
     scored = score(translator, text, settings, tokenized=asked.tokenized_bleu)

@@ -3,12 +3,17 @@
 import argparse
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from translate.config.schema import DecodingConfig
+    from translate.translator import Translator
 
 log = logging.getLogger("translate")
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add `checkpoint`, `search`, `beam_size`, `length_penalty` and `device`; what is left out is as in the model."""
+    """Add `checkpoint` and `device`, and how to search; what is left out is as in the model."""
     parser.add_argument(
         "--checkpoint",
         type=Path,
@@ -19,6 +24,9 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--search", choices=("greedy", "beam"), help="default: as the model was configured")
     parser.add_argument("--beam-size", type=int, metavar="K", help="hypotheses kept alive in beam search")
     parser.add_argument("--length-penalty", type=float, metavar="A", help="exponent of the length in the score")
+    parser.add_argument(
+        "--max-ratio", type=float, metavar="R", help="most tokens of a translation for each token of its source"
+    )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
 
 
@@ -36,4 +44,16 @@ def models_of(asked: argparse.Namespace) -> list[Path]:
 def warn_of_truncated(truncated: int, translations: int) -> None:
     """Say how many of so many translations the length limit has cut off, if any."""
     if truncated:
-        log.warning("%d of %d translations were cut off at the length limit", truncated, translations)
+        log.warning(
+            "%d of %d translations were cut off at the length limit; --max-ratio raises it", truncated, translations
+        )
+
+
+def settings_of(translator: "Translator", asked: argparse.Namespace) -> "DecodingConfig":
+    """How to search: as the model was configured, but for what is asked for. ConfigError where that cannot be."""
+    return translator.settings(
+        search=asked.search,
+        beam_size=asked.beam_size,
+        length_penalty=asked.length_penalty,
+        max_ratio=asked.max_ratio,
+    )

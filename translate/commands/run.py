@@ -14,6 +14,8 @@ from types import FrameType
 
 from translate.errors import TranslateError
 
+SIGTERM_CODE = 128 + signal.SIGTERM
+
 
 def complain(message: str) -> None:
     """Say what went wrong."""
@@ -46,6 +48,11 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
     except KeyboardInterrupt:
         tell("stopped")
         return 130
+    except SystemExit as stop:
+        if stop.code != SIGTERM_CODE:
+            raise
+        tell("stopped")
+        return SIGTERM_CODE
     except BrokenPipeError:  # The reader of our output has left, as `head` does.
         drop_output()
         return 141
@@ -87,7 +94,7 @@ class CtrlC:
 
 def leave_on_sigterm() -> None:
     """Let SIGTERM end this process by way of all that tidies up behind it, such as a file that is half written."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(SIGTERM_CODE))
 
 
 def drop_output() -> None:

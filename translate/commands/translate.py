@@ -10,7 +10,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from translate.commands.options import add_search_options, models_of, warn_of_truncated
+from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError, DataError
 from translate.files import unfinished
@@ -69,7 +69,7 @@ def translate(asked: argparse.Namespace) -> None:
     refuse_to_replace(asked.output, {"the model": checkpoints, "the text to translate": [asked.input]})
     translator = Translator.load(checkpoints, asked.device)
     refuse_to_replace(asked.output, {"a text of the model's data": text_files(translator.config.data)})
-    settings = translator.settings(search=asked.search, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
+    settings = settings_of(translator, asked)
     # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
     typing = not asked.sentences and not asked.input and sys.stdin is not None and sys.stdin.isatty()
     if typing:

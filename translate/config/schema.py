@@ -508,13 +508,15 @@ class DecodingConfig(Section):
     beam_size: Annotated[int, Field(ge=1, le=1000)] = Field(
         5, description="Partial translations kept alive for each sentence."
     )
-    length_penalty: Annotated[float, Field(ge=0.0)] = Field(
+    length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
         1.0, description="Exponent a in score = log-probability / length^a; 0 ranks by log-probability alone."
     )
-    max_ratio: PositiveFloat = Field(
-        2.0, description="A translation has at most this many tokens for each source token,"
+    max_ratio: PositiveFloat | None = Field(
+        None,
+        description="A translation has at most this many tokens for each source token. Default: half as many again as "
+        "99 in 100 of the training pairs need, and at least 2;",
     )
-    max_extra: Annotated[int, Field(ge=0)] = Field(10, description="plus this many.")
+    max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = Field(10, description="and this many more.")
     max_source: PositiveInt = Field(
         1000,
         description="Source tokens that are read of a line. What comes behind them is not translated, but warned of.",

@@ -140,7 +140,10 @@ def _drop(
             items = f"1 {what}" if dropped.size == 1 else f"{dropped.size} {what}s"
             report.append(f"dropped {items}: {reason} (first: {place(dropped[0])})")
     if not kept.any():
-        raise DataError(f"{name}: no {what} is left to train on ({'; '.join(report)}); see data.filter")
+        raise DataError(
+            f"{name}: no {what} is left to train on ({'; '.join(report)}); see data.filter, of which "
+            "`untranslated: false` keeps text without letters"
+        )
     return np.flatnonzero(kept), report
 
 
@@ -245,12 +248,12 @@ class CorpusCache:
             for package, version in entry["packages"].items():
                 if (installed := _version(package)) not in (version, None):
                     log.info(
-                        "%s is %s here, and %s was made with %s: making it anew", package, installed, path, version
+                        "%s is %s here, and %s was made with %s: doing without it", package, installed, path, version
                     )
                     return None
             return parse(entry["content"])
         except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError) as error:
-            log.warning("%s is damaged or unreadable (%s): making it anew", path, error)
+            log.warning("%s is damaged or unreadable (%s): doing without it", path, error)
             return None
 
     def _write(self, name: str, content: Any, codecs: Iterable[Codec]) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from translate.config.schema import Config, Corpus, DataConfig, FilePair, LabelledDataConfig
 from translate.data.corpus import ParallelText, TextPair, find_split, open_split
-from translate.data.dataset import CorpusCache
+from translate.data.dataset import SIDES, CorpusCache, Dataset
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.inventory import split_files
 from translate.data.labelled import find_labelled_split, read_labelled_split
@@ -16,11 +16,13 @@ from translate.data.mixing import join_corpora, open_files
 from translate.errors import ConfigError, DataError
 from translate.paths import project_root
 from translate.text.codec import Codec
+from translate.text.vocabulary import UNK
 
 log = logging.getLogger("translate")
 
 Read = TypeVar("Read", bound=TextPair)
 
+MUCH = 0.1  # of a text that is unknown
 MOST_OF_A_TEST_SET = 1 << 24  # bytes in its files, some 100,000 pairs
 
 
@@ -102,6 +104,15 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
             len(pairs),
             valid.unit,
         )
+
+
+def tell_of_unknown(valid: Dataset) -> None:
+    """Say which share of the validation text the vocabularies lack; accuracy and perplexity count it like any word."""
+    shares = [float((side.ids == UNK).mean()) for side in (valid.source, valid.target)]
+    if max(shares) > 0:
+        tell = log.warning if max(shares) > MUCH else log.info
+        of_each = [f"{share:.1%} of the {side} tokens" for share, side in zip(shares, SIDES, strict=True)]
+        tell("%s: %s are unknown", valid.name, " and ".join(of_each))
 
 
 def open_corpus(data: DataConfig, corpus: str | FilePair | Corpus) -> TextPair:

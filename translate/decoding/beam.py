@@ -146,7 +146,7 @@ class _Beam:
             hypotheses = [
                 Hypothesis(tuple(tokens[: length - finished]), log_probability, score, finished)
                 for tokens, log_probability, score, length, finished in zip(*rows, strict=True)
-                if log_probability > -torch.inf
+                if log_probability != -torch.inf  # Of a model that has blown up they are no numbers.
             ]
             sentences.append(sorted(hypotheses, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score)))
         return sentences

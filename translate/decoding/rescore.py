@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from translate.config.schema import DecodingConfig
 from translate.data.batching import cut, make_batch
 from translate.data.dataset import EncodedText
 from translate.decoding.ensemble import Ensemble
+from translate.decoding.search import tokens_read
 from translate.model.build import Model
 
 Ids = NDArray[np.integer] | Sequence[int]
@@ -26,22 +28,24 @@ class _Pairs(NamedTuple):
 
 @torch.inference_mode()
 def log_probabilities(
-    model: Model | Ensemble, sources: Sequence[Ids], targets: Sequence[Ids], *, batch_tokens: int
+    model: Model | Ensemble, sources: Sequence[Ids], targets: Sequence[Ids], config: DecodingConfig
 ) -> NDArray[np.float64]:
     """The natural logarithm of the probability of each target, its end counted, given its source.
 
-    Ids are without bos and eos. A source with too many tokens for the model is cut off, as in a search; a target with
+    Ids are without bos and eos. A source with too many tokens is cut off, as in a search with `config`; a target with
     too many has the probability 0, because no search could find it. A source without tokens has none but the empty
     translation.
     """
     device = next(model.parameters()).device
     longest = np.iinfo(np.int64).max if model.longest is None else model.longest
-    pairs = _Pairs(EncodedText.of([source[: longest - 1] for source in sources]), EncodedText.of(targets))
+    pairs = _Pairs(
+        EncodedText.of([source[: tokens_read(model, config)] for source in sources]), EncodedText.of(targets)
+    )
     lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
     possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= longest))
     order = possible[np.lexsort(lengths[possible].T)]
-    for start, stop in cut(lengths[order].max(1, initial=0), batch_tokens, None):
+    for start, stop in cut(lengths[order].max(1, initial=0), config.batch_tokens, None):
         places = order[start:stop]
         batch = make_batch(pairs, places).to(device)
         logits_NV = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)

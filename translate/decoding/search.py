@@ -19,6 +19,7 @@ from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
 # What a translation never holds. Without unk, the model's next best word stands where it would have been.
 FORBIDDEN = (UNK, PAD, BOS)
+LEAST_RATIO = 2.0  # of the tokens of the longest translation and those of its source, where nothing else is known
 
 
 def no_check() -> None:
@@ -41,6 +42,7 @@ def search(
     """
     device = next(model.parameters()).device
     longest = np.iinfo(np.int64).max if model.longest is None else model.longest
+    ratio = config.max_ratio or LEAST_RATIO
     sources = [source[: tokens_read(model, config)] for source in sources]
     lengths = np.array([len(source) for source in sources], dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")
@@ -55,7 +57,7 @@ def search(
         places = order[start:stop]
         source_BS, mask_BS = pad_rows([np.append(sources[i], EOS) for i in places])
         state = model.start(source_BS.to(device), mask_BS.to(device))
-        most = np.ceil(np.minimum(config.max_ratio * lengths[places], 1e6)).astype(np.int64) + config.max_extra + 1
+        most = np.ceil(np.minimum(ratio * lengths[places], 1e6)).astype(np.int64) + config.max_extra + 1
         limits = torch.from_numpy(np.minimum(most, longest)).to(device)
         if config.search == "greedy":
             best = greedy_search(step, state, limits=limits, bos=BOS, eos=EOS, forbidden=FORBIDDEN)
@@ -76,6 +78,16 @@ def search(
         for place, result in zip(places.tolist(), results, strict=True):
             found[place] = result
     return found
+
+
+def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_extra: int) -> float:
+    """The `max_ratio` that leaves translations room, from the lengths of those of training text and of their sources.
+
+    A character of Chinese takes several letters in English, so that the usual limit would cut nearly all of them off.
+    One pair in a hundred may be any odd one.
+    """
+    needed = np.quantile((targets - max_extra) / np.maximum(sources, 1), 0.99)
+    return max(LEAST_RATIO, round(1.5 * float(needed), 1))
 
 
 def tokens_read(model: Model | Ensemble, config: DecodingConfig) -> int:

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 WORD = re.compile(r"[^\W\d_]+")
-FIRST_WORD = re.compile(r"^(\W*)([^\W\d_]+)")  # behind an opening quotation mark, but not behind a number
+# Behind an opening quotation mark, but not behind a number. An article of one letter behind an apostrophe, as in Dutch
+# and Afrikaans, is none: it stays lower-case.
+FIRST_WORD = re.compile(r"^(\W*)(?!(?<=['’ʼ])[^\W\d_]\b)([^\W\d_]+)")
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Truecaser:
     def undo(self, line: str) -> str:
         """The line with a capital letter at its beginning."""
         found = FIRST_WORD.match(line)
-        return found[1] + found[2][0].upper() + found[2][1:] + line[found.end() :] if found else line
+        # As in a title: some letters are two in one, and Georgian has capitals for whole words only.
+        return found[1] + found[2][0].title() + found[2][1:] + line[found.end() :] if found else line
 
 
 def learn_truecaser(lines: Iterable[str]) -> Truecaser:

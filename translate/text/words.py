@@ -96,4 +96,7 @@ def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterab
     try:
         return spacy.blank(language).tokenizer
     except ImportError as error:
-        raise ConfigError(f"spaCy's tokenizer for {language!r} needs another package: {error}") from error
+        raise ConfigError(
+            f"spaCy's tokenizer for {language!r} needs another package: {error} "
+            "Subwords need none: text.tokenizer.kind=bpe"
+        ) from error

@@ -64,7 +64,8 @@ class Muon(optim.Optimizer):
 def even_out(matrices_NRC: Tensor, dtype: torch.dtype) -> Tensor:
     """N matrices of R rows and C columns with singular values between about 0.7 and 1.2, in `dtype`: (N, R, C).
 
-    Newton-Schulz iterations of fifth order, in place of the exact but slow singular value decomposition.
+    Those that were very small stay smaller. Newton-Schulz iterations of fifth order, in place of the exact but slow
+    singular value decomposition.
     """
     a, b, c = COEFFICIENTS
     tall = matrices_NRC.shape[1] > matrices_NRC.shape[2]
