@@ -28,8 +28,15 @@ from translate.data.reading import (
 )
 from translate.data.resegmented import ResegmentedDataset
 from translate.decoding.search import LEAST_RATIO, ratio_for
-from translate.device import avoid_cudnn_attention, keep_memory, name_of, resolve_device, resolve_precision
-from translate.errors import CheckpointError, DataError
+from translate.device import (
+    avoid_cudnn_attention,
+    is_out_of_memory,
+    keep_memory,
+    name_of,
+    resolve_device,
+    resolve_precision,
+)
+from translate.errors import CheckpointError, DataError, TrainingError
 from translate.evaluation import spaces_warning
 from translate.model.build import Model
 from translate.model.plain import make_plain
@@ -87,7 +94,14 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     dtype = processes.first(lambda: arithmetic_of(config, device, precision))
     identity["dtype"] = name_of(dtype)
 
-    model = prepare_model(config, text, plan, start).to(device)
+    try:
+        model = prepare_model(config, text, plan, start).to(device)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise TrainingError(
+            "out of memory: there is no room for the model's weights; lower model.d_model, model.ffn or the vocabulary"
+        ) from error
     processes.part_ways(config.seed)
     about = {
         "train": text.train.variant,

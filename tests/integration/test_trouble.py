@@ -216,6 +216,12 @@ def test_where_not_even_one_pair_fits_the_error_says_what_to_change(
     assert str(caught.value) == f"out of memory at update {update}; {REMEDIES}"
 
 
+def test_too_little_memory_for_the_model(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translate.pipeline.prepare_model", lambda *_: full())
+    with pytest.raises(TrainingError, match=r"no room for the model's weights; lower model\.d_model"):
+        train(tiny.config())
+
+
 def test_too_little_memory_for_a_validation(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     forward = Transformer.forward
 
