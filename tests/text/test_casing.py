@@ -2,7 +2,7 @@
 
 import pytest
 
-from translate.text.casing import Truecaser, learn_truecaser
+from translate.text.casing import Truecaser, learn_truecaser, lower
 
 LINES = [
     "Der Hund sieht den Hund.",
@@ -16,7 +16,7 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def casing() -> Truecaser:
-    return learn_truecaser(LINES)
+    return learn_truecaser(LINES, "de")
 
 
 def test_what_is_lower_case_elsewhere(casing: Truecaser) -> None:
@@ -62,3 +62,15 @@ def test_every_training_line_comes_back(casing: Truecaser) -> None:
 @pytest.mark.parametrize(("line", "written"), [("სამი", "სამი"), ("և տ", "Եւ տ"), ("ǆep", "ǅep"), ("ça va", "Ça va")])
 def test_lines_begin_as_titles_do(casing: Truecaser, line: str, written: str) -> None:
     assert casing.undo(line) == written
+
+
+def test_turkish_has_two_letters_i() -> None:
+    assert [lower("IŞIK İzmir", language) for language in ("tr", "az-Latn", "en")] == [
+        "ışık izmir",
+        "ışık izmir",
+        "işik i\u0307zmir",
+    ]
+    casing = learn_truecaser(["Bu ilk gün.", "O ilk ev, ışık var."], "tr")
+    for line, cased in (("İlk gün.", "ilk gün."), ("Işık var.", "ışık var."), ("Ilk gün.", "Ilk gün.")):
+        assert casing.apply(line) == cased
+        assert casing.undo(cased) == line

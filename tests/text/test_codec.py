@@ -221,7 +221,7 @@ def test_json_round_trip_keeps_the_fingerprint(german: Codec, english: Codec) ->
         ("bpe", {"kind": "wordpiece"}),
         ("bpe", {"lowercase": True}),
         ("bpe", {"state": "{}"}),
-        ("bpe", {"truecaser": Truecaser(frozenset({"der"}))}),
+        ("bpe", {"truecaser": Truecaser(frozenset({"der"}), "de")}),
     ],
 )
 def test_the_fingerprint_knows_all_of_the_tokenizer(kind: str, change: dict[str, Any]) -> None:

@@ -51,7 +51,7 @@ def learn_one(lines: list[str], **settings: Any) -> PieceTokenizer:
 
 TOKENIZERS = {kind: learn_one(LINES, kind=kind, **settings) for kind, settings in SETTINGS.items()}
 FALLBACK = learn_one(LINES, kind="bpe", vocab_size=80, min_freq=2, byte_fallback=True)
-BYTE_CODEC = build_codecs(TextConfig.model_validate({"tokenizer": {"kind": "byte"}}), ("de", "en"), ["x"], ["y"])[0]
+BYTE_CODEC = build_codecs(TextConfig.model_validate({"tokenizer": {"kind": "byte"}}), ("de", "en"), ["x"], ["y"])[1]
 
 
 def test_all_kinds_are_here() -> None:

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any
 
 from translate.errors import ConfigError, DataError
-from translate.text.casing import Truecaser, learn_truecaser
+from translate.text.casing import Truecaser, learn_truecaser, lower
 
 UNKNOWN, UNKNOWN_ID = "<unk>", 0  # in the library's numbering, of which nothing else is seen outside
 CONTINUES = "##"
@@ -81,7 +81,7 @@ class PieceTokenizer:
         line = line.encode("utf-8", errors="replace").decode("utf-8")
         if self.truecaser is not None:
             return self.truecaser.undo(line)
-        return line.lower() if self.lowercase else line
+        return lower(line, self.language) if self.lowercase else line
 
     def prepare(self, line: str) -> str:
         """The text as the library gets it; empty for a blank line."""
@@ -132,7 +132,7 @@ class PieceTokenizer:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "PieceTokenizer":
         lowered = data.get("truecaser")  # None also in files from before there was any
-        truecaser = None if lowered is None else Truecaser(frozenset(lowered))
+        truecaser = None if lowered is None else Truecaser(frozenset(lowered), data["language"])
         return cls(data["language"], data["kind"], data["lowercase"], data["state"], truecaser)
 
 
@@ -148,10 +148,8 @@ def learn_pieces(
         ConfigError: the settings leave no room for the characters of the text, or the library is missing.
         DataError: there is no text.
     """
-    untaught = [
-        PieceTokenizer(language, kind, lowercase, state="", truecaser=learn_truecaser(lines) if truecase else None)
-        for language, lines in text.items()
-    ]
+    casing = {language: learn_truecaser(lines, language) if truecase else None for language, lines in text.items()}
+    untaught = [PieceTokenizer(language, kind, lowercase, "", truecaser) for language, truecaser in casing.items()]
     prepared = _Prepared(untaught, text)
     if not any(prepared):
         raise DataError("every line of the training text is blank: there is nothing to learn pieces from")

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from translate.errors import ConfigError
+from translate.text.casing import lower
 from translate.text.spacing import Spacing
 
 
@@ -46,7 +47,7 @@ class WordTokenizer:
         """The text that is cut: stripped, lower-cased where that is asked for, and free of what is not Unicode text."""
         # A lone surrogate, as Python makes of a stray byte on the command line, cannot be encoded.
         line = line.strip().encode("utf-8", errors="replace").decode("utf-8")
-        return line.lower() if self.lowercase else line
+        return lower(line, self.language) if self.lowercase else line
 
     def join(self, tokens: Sequence[str]) -> str:
         return self.spacing.join(tokens)
