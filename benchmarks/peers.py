@@ -178,7 +178,7 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
         trainer = bare_trainer(
             len(passes),
             model=model.to(device),
-            dataset=Dataset("train", source, target, "", "", ""),
+            dataset=Dataset("train", source, target),
             plan=one_pass(job, passes[0]),
             config=config.training,
             device=device,

@@ -74,14 +74,6 @@ def test_tied_weights_are_stored_once_and_tied_again(tmp_path: Path, tie: str, m
     assert torch.equal(model(ids, mask, ids, mask), original(ids, mask, ids, mask))
 
 
-def test_one_codec_for_both_languages_is_stored_once(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    new_model("all", GERMAN, GERMAN).save(path)
-    assert read_tensors(path)[1]["target"] is None
-    found = SavedModel.load(path)
-    assert found.source == found.target == GERMAN
-
-
 def test_weights_are_copied_and_not_shared() -> None:
     saved = new_model()
     model = saved.model()

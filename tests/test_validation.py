@@ -33,7 +33,7 @@ def validator(
 ) -> Validator:
     """One that gives all translations as samples."""
     sides = EncodedText.of(GERMAN.encode(LINES)), EncodedText.of(target.encode(references))
-    dataset = Dataset("val", *sides, variant="", source_sha256="", target_sha256="")
+    dataset = Dataset("val", *sides)
     text = ParallelText("val", LINES, references, source_sha256="", target_sha256="", variant="")
     decoding = decoding or DecodingConfig()
     return Validator(text=text, dataset=dataset, target=target, decoding=decoding, samples=len(LINES), batch=batch)

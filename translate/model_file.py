@@ -34,13 +34,12 @@ class SavedModel:
 
     def save(self, path: Path) -> None:
         """Write the file. CheckpointError where that is not possible."""
-        shared = self.source == self.target
         values = {
             "format": FORMAT,
             "about": self.about,
             "config": config_to_dict(self.config),
             "source": self.source.to_dict(),
-            "target": None if shared else self.target.to_dict(),
+            "target": self.target.to_dict(),
         }
         write_tensors(path, self.weights, values)
 
@@ -53,8 +52,7 @@ class SavedModel:
             config = config_from_dict(values["config"])
         except ConfigError as error:
             raise CheckpointError(f"{path} was made by another version of this project: {error}") from error
-        source = Codec.from_dict(values["source"])
-        target = source if values["target"] is None else Codec.from_dict(values["target"])
+        source, target = Codec.from_dict(values["source"]), Codec.from_dict(values["target"])
         return cls(config, source, target, tensors, values["about"])
 
     def model(self) -> Model:

@@ -90,9 +90,6 @@ class Dataset:
     name: str
     source: EncodedText
     target: EncodedText
-    variant: str
-    source_sha256: str
-    target_sha256: str
     labelled: bool = False
 
     def __len__(self) -> int:
@@ -297,7 +294,7 @@ def _text_name(codecs: tuple[Codec, Codec], text: TextPair) -> str:
 def _dataset(codecs: tuple[Codec, Codec], text: TextPair, sides: list[EncodedText]) -> Dataset:
     source, target = sides
     labelled = isinstance(codecs[1].tokenizer, LabelTokenizer)
-    return Dataset(text.name, source, target, text.variant, text.source_sha256, text.target_sha256, labelled)
+    return Dataset(text.name, source, target, labelled)
 
 
 def _parse_codecs(content: Any) -> tuple[Codec, Codec]:
