@@ -151,7 +151,7 @@ def test_ctrl_c_while_translating(model: Path, tmp_path: Path) -> None:
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        process.stdin.write(b"bako\n" * 999)
+        process.stdin.write(b"bako\n" * 1000)
         process.stdin.flush()
         first = process.stdout.readline()
         process.send_signal(signal.SIGINT)  # It waits for more.
