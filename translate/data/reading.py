@@ -108,7 +108,7 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
 
 def tell_of_unknown(valid: Dataset) -> None:
     """Say which share of the validation text the vocabularies lack; accuracy and perplexity count it like any word."""
-    shares = [float((side.ids == UNK).mean()) for side in (valid.source, valid.target)]
+    shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (valid.source, valid.target)]
     if max(shares) > 0:
         tell = log.warning if max(shares) > MUCH else log.info
         of_each = [f"{share:.1%} of the {side} tokens" for share, side in zip(shares, SIDES, strict=True)]
