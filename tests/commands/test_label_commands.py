@@ -118,11 +118,15 @@ def test_one_label_a_line(search: str, call: Call, labelled: Project) -> None:
 
 
 @pytest.mark.slow
-def test_every_label_with_its_log_probability(labelled: Project) -> None:
+def test_every_label_with_its_log_probability(call: Call, labelled: Project) -> None:
     (found,) = Translator.load(labelled.model, "cpu").n_best(["hay sopa"], 3)
     assert found[0].text == "la cocina"
     assert {label.text for label in found} == set(SIGNS)
     assert sum(math.exp(label.log_probability) for label in found) == pytest.approx(1.0, abs=1e-4)
+
+    said = call(translate.main, "--checkpoint", labelled.model, "--n-best", "3", "hay sopa")
+    rows = [f"1\t{label.log_probability:.4f}\t{label.text}" for label in found]
+    assert (said.code, said.out.split("\n")) == (0, [*rows, ""])
 
 
 # --- scoring ---------------------------------------------------------------------------------------------------------

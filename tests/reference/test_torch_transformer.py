@@ -216,9 +216,16 @@ def test_attention_equals_a_loop_over_heads_and_queries(heads: int, widths: str,
         "causal": torch.ones(3, 5, 5, dtype=torch.bool).tril(),
     }[kind]
     mask = {"padding": visible_BTS[:, None, :1], "any mask": visible_BTS[:, None]}.get(kind)
-    found = attention(x_BTD, attention.keys_values(y_BSD), mask_B1TS=mask, causal=kind == "causal")
+    seen = attention.keys_values(y_BSD)
+    found = attention(x_BTD, seen, mask_B1TS=mask, causal=kind == "causal")
     expected = torch.stack([slow_attention(attention, *row) for row in zip(x_BTD, y_BSD, visible_BTS, strict=True)])
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+    weights_BHTS = attention.weights(x_BTD, seen, mask_B1TS=mask, causal=kind == "causal")
+    torch.testing.assert_close(weights_BHTS.sum(-1), torch.ones(3, heads, 5, dtype=torch.float64))
+    gathered = attention.output((weights_BHTS @ seen.values_BHSV).transpose(1, 2).flatten(2))
+    sees_BT = visible_BTS.any(-1)
+    torch.testing.assert_close(gathered[sees_BT], expected[sees_BT], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("training", [True, False])

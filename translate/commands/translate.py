@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--n-best",
         type=positive,
         metavar="N",
-        help="print N translations a sentence: line number, log-probability, length, score and text, between tabs",
+        help="print N translations a sentence: line number, log-probability, length, score and text, between tabs; "
+        "or N labels: line number, log-probability and label",
     )
     parser.add_argument("--unknown", action="store_true", help="list the words that the model does not know")
     add_search_options(parser)
@@ -60,6 +61,7 @@ def positive(text: str) -> int:
 
 def translate(asked: argparse.Namespace) -> None:
     """Read, translate, write; one line, or one group of n rows, comes out for each line that goes in."""
+    from translate.config.schema import LabelledDataConfig
     from translate.data.inventory import text_files
     from translate.device import keep_memory, release_memory
     from translate.translator import Translator
@@ -70,6 +72,7 @@ def translate(asked: argparse.Namespace) -> None:
     translator = Translator.load(checkpoints, asked.device)
     refuse_to_replace(asked.output, {"a text of the model's data": text_files(translator.config.data)})
     settings = settings_of(translator, asked)
+    rows = n_best_labels if isinstance(translator.config.data, LabelledDataConfig) else n_best_rows
     # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
     typing = not asked.sentences and not asked.input and sys.stdin is not None and sys.stdin.isatty()
     if typing:
@@ -82,7 +85,7 @@ def translate(asked: argparse.Namespace) -> None:
                 report_unknown(translator, some, number + 1)
             for hypotheses in translator.n_best(some, asked.n_best or 1, settings, first_line=number + 1):
                 number += 1
-                output.writelines(n_best_rows(number, hypotheses) if asked.n_best else [f"{hypotheses[0].text}\n"])
+                output.writelines(rows(number, hypotheses) if asked.n_best else [f"{hypotheses[0].text}\n"])
                 truncated += not hypotheses[0].finished
             output.flush()
             bar.update(len(some))
@@ -201,6 +204,11 @@ def keep_part(text: TextIO, place: Path, path: Path) -> None:
 def n_best_rows(number: int, hypotheses: "Sequence[Translation]") -> list[str]:
     """One row for each translation of line `number`."""
     return [f"{number}\t{h.log_probability:.4f}\t{h.length}\t{h.score:.4f}\t{h.text}\n" for h in hypotheses]
+
+
+def n_best_labels(number: int, hypotheses: "Sequence[Translation]") -> list[str]:
+    """One row for each label of line `number`. To the search a label is a translation of one token."""
+    return [f"{number}\t{h.log_probability:.4f}\t{h.text}\n" for h in hypotheses]
 
 
 def report_unknown(translator: "Translator", lines: Sequence[str], first: int) -> None:

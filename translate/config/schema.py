@@ -38,7 +38,7 @@ class FilePair(Section):
     """Two files whose lines belong together, plain, .gz or .zst."""
 
     source: AnyPath = Field(
-        description="File with one source sentence a line. With wildcards, as in `crawl/*.de.gz`, all files that fit;"
+        description="File with one source sentence a line; with wildcards, as in `crawl/*.de.gz`, all files that fit."
     )
     target: AnyPath = Field(
         description="File with the translations, line by line; with the same wildcards, as in `crawl/*.en.gz`."
@@ -48,9 +48,11 @@ class FilePair(Section):
 class Corpus(Section):
     """One of several corpora to train on: a split, or two files as above."""
 
-    split: str | None = Field(None, min_length=1, description="A name in `root`,")
-    source: AnyPath | None = Field(None, description="or a file with one source sentence a line")
-    target: AnyPath | None = Field(None, description="and one with the translations; either may have wildcards.")
+    split: str | None = Field(None, min_length=1, description="A name in `root`; or give source and target.")
+    source: AnyPath | None = Field(None, description="File with one source sentence a line; wildcards allowed.")
+    target: AnyPath | None = Field(
+        None, description="File with the translations, line by line; with the same wildcards."
+    )
     weight: Annotated[int, Field(ge=1, le=10_000)] = Field(
         1,
         description="How many times an epoch has each pair, so that a small corpus keeps its share beside a large one. "
@@ -280,11 +282,13 @@ class EncoderConfig(Section):
     norm: Literal["pre", "post"] = Field(
         "pre", description="Layer norm before each sub-layer, or after its residual sum."
     )
-    activation: Literal["relu", "gelu"] = Field("relu", description="Activation of the feed-forward blocks.")
+    activation: Literal["relu", "gelu"] = Field(
+        "relu", description="Activation of the feed-forward blocks; gelu: Hendrycks and Gimpel (2016)."
+    )
     positions: Literal["sinusoidal", "learned", "rotary"] = Field(
         "sinusoidal",
         description="How a token knows its place: by a vector added to its embedding, fixed or learned; or by turning "
-        "queries and keys by angles that grow with their positions (Su et al., 2021).",
+        "queries and keys by angles that grow with their positions (Su et al., 2021), in cross-attention, too.",
     )
     max_positions: PositiveInt = Field(
         512,
@@ -478,8 +482,9 @@ class TrainingConfig(Section):
     )
     best: Literal["bleu", "chrf", "accuracy", "loss"] | None = Field(
         None,
-        description="The validation figure that picks the best model; accuracy is the share of right tokens or labels. "
-        "Where it is the same twice, the loss decides. Default: bleu for translations, accuracy for labels.",
+        description="The validation figure that picks the best model; accuracy is the share of right tokens or labels, "
+        "loss is minus the log-probability, without smoothing. Where a figure is the same twice, the loss decides. "
+        "Default: bleu for translations, accuracy for labels.",
     )
     patience: PositiveInt | None = Field(
         None, description="Stop after this many validations in a row that bring no better figure."
@@ -509,14 +514,18 @@ class DecodingConfig(Section):
         5, description="Partial translations kept alive for each sentence."
     )
     length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
-        1.0, description="Exponent a in score = log-probability / length^a; 0 ranks by log-probability alone."
+        1.0,
+        description="Exponent a in score = log-probability / length^a (after Wu et al., 2016); 0 ranks by "
+        "log-probability alone.",
     )
     max_ratio: PositiveFloat | None = Field(
         None,
-        description="A translation has at most this many tokens for each source token. Default: half as many again as "
-        "99 in 100 of the training pairs need, and at least 2;",
+        description="A translation has at most this many tokens for each source token, and max_extra more. Default: "
+        "half as many again as 99 in 100 of the training pairs need, and at least 2.",
     )
-    max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = Field(10, description="and this many more.")
+    max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        10, description="Tokens that a translation may have on top of max_ratio."
+    )
     max_source: PositiveInt = Field(
         1000,
         description="Source tokens that are read of a line. What comes behind them is not translated, but warned of.",

@@ -25,8 +25,9 @@ class Hypothesis:
 
 
 def length_penalized(log_probability: Tensor, length: Tensor, alpha: float) -> Tensor:
-    """score = log_probability / length^alpha, where length counts eos; alpha 0 ranks by log-probability alone.
+    """score = log_probability / length^alpha (after Wu et al., 2016, section 7), where length counts eos.
 
-    Log-probabilities are negative, so a larger alpha favours longer hypotheses; alpha 1 is the mean per token.
+    Log-probabilities are negative, so a larger alpha favours longer hypotheses; alpha 1 is the mean per token, and
+    alpha 0 ranks by log-probability alone.
     """
     return log_probability / length.double() ** alpha

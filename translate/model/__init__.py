@@ -1,1 +1,4 @@
-"""The transformer: attention, positions, layers, the whole, and the builder that reads the settings."""
+"""The transformer: attention, positions, layers, the whole, and the builder that reads the settings.
+
+Read attention.py, positions.py, layers.py and transformer.py, then build.py. classifier.py is the encoder alone.
+"""

@@ -14,7 +14,9 @@ from torch.nn import functional as F
 from translate.model.dropout import Dropout
 from translate.model.positions import Rotation
 
-HIDDEN = -1e9  # added to the score of what may not be looked at, of whose weight nothing is left
+# Added to the score of what may not be looked at, of whose weight nothing is left. With minus infinity the weights of a
+# query that may look nowhere would be NaN.
+HIDDEN = -1e9
 
 
 class KeysValues(NamedTuple):
@@ -99,9 +101,7 @@ class MultiHeadAttention(nn.Module):
         `causal`, which goes without a mask, query t sees keys 0 to t. A row that may look nowhere gathers zeros, never
         NaN.
         """
-        q_BTHK = self._turned(self.query_norm(self._split(self.query(x_BTD))), start)
-        # Queries of several rows that look at the same keys stand behind each other, as if they were of one row.
-        q_BHTK = q_BTHK.reshape(len(seen.keys_BHSK), -1, *q_BTHK.shape[2:]).transpose(1, 2)
+        q_BHTK = self._queries(x_BTD, seen, start)
         if self.written_out and self.training and x_BTD.device.type == "cpu":
             gathered_BHTV = self._gather(q_BHTK, *seen, mask_B1TS=mask_B1TS, causal=causal)
         else:
@@ -114,6 +114,22 @@ class MultiHeadAttention(nn.Module):
             )
         return self.output(gathered_BHTV.transpose(1, 2).reshape(*x_BTD.shape[:2], -1))
 
+    def weights(
+        self, x_BTD: Tensor, seen: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
+    ) -> Tensor:
+        """How much of each position of `seen` every position of `x_BTD` gathers, in each head: (B, H, T, S).
+
+        To be looked at: `forward`, which takes the same, mostly does without. A row that may look nowhere has equal
+        weights here.
+        """
+        return self._weights(self._queries(x_BTD, seen, start), seen.keys_BHSK, mask_B1TS=mask_B1TS, causal=causal)
+
+    def _queries(self, x_BTD: Tensor, seen: KeysValues, start: int) -> Tensor:
+        q_BTHK = self._turned(self.query_norm(self._split(self.query(x_BTD))), start)
+        # In beam search K hypotheses look at one source. Their queries stand behind each other, as if they were K times
+        # as many of one row, so that its keys need not be there K times.
+        return q_BTHK.reshape(len(seen.keys_BHSK), -1, *q_BTHK.shape[2:]).transpose(1, 2)
+
     def _gather(
         self, q_BHTK: Tensor, k_BHSK: Tensor, v_BHSV: Tensor, *, mask_B1TS: Tensor | None, causal: bool
     ) -> Tensor:
@@ -122,15 +138,20 @@ class MultiHeadAttention(nn.Module):
         PyTorch's kernels are made for GPUs and long sequences: in bfloat16 the fused one made whole updates 1.4 to 3.6
         times as slow, and the other one computes in float32, which takes 1.6 times as long as this.
         """
-        scores_BHTS = q_BHTK * q_BHTK.shape[-1] ** -0.5 @ k_BHSK.transpose(2, 3)
-        if causal:
-            scores_BHTS += torch.full(scores_BHTS.shape[2:], HIDDEN, dtype=scores_BHTS.dtype).triu_(1)
-        if mask_B1TS is not None:
-            scores_BHTS += torch.where(mask_B1TS, 0.0, HIDDEN).to(scores_BHTS.dtype)
-        gathered_BHTV = self.drop(scores_BHTS.softmax(-1)) @ v_BHSV
+        weights_BHTS = self._weights(q_BHTK, k_BHSK, mask_B1TS=mask_B1TS, causal=causal)
+        gathered_BHTV = self.drop(weights_BHTS) @ v_BHSV
         if mask_B1TS is None or (sees_B1T1 := mask_B1TS.any(-1, keepdim=True)).all():
             return gathered_BHTV
         return gathered_BHTV * sees_B1T1
+
+    def _weights(self, q_BHTK: Tensor, k_BHSK: Tensor, *, mask_B1TS: Tensor | None, causal: bool) -> Tensor:
+        scores_BHTS = q_BHTK * q_BHTK.shape[-1] ** -0.5 @ k_BHSK.transpose(2, 3)
+        if causal:
+            hidden_TS = torch.full(scores_BHTS.shape[2:], HIDDEN, dtype=scores_BHTS.dtype, device=scores_BHTS.device)
+            scores_BHTS += hidden_TS.triu_(1)
+        if mask_B1TS is not None:
+            scores_BHTS += torch.where(mask_B1TS, 0.0, HIDDEN).to(scores_BHTS.dtype)
+        return scores_BHTS.softmax(-1)
 
     def _turned(self, x_BTHK: Tensor, start: int) -> Tensor:
         return x_BTHK if self.rotation is None else self.rotation(x_BTHK, start)

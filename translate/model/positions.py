@@ -1,6 +1,7 @@
-"""How a token knows its place: three modules with one interface, and what attention does in place of the third.
+"""How a token knows its place: vectors that the embedding adds, or the rotation of queries and keys in attention.
 
-Each maps a range of positions to vectors of the model's width; the embedding adds them. `longest` is the longest
+`SinusoidalPositions`, `LearnedPositions` and, beside a `Rotation`, `NoPositions` map a range of positions to vectors of
+the model's width. `longest` is the longest
 sequence that has places for all its tokens, or None where there is no limit. B sentences, T positions, D model width,
 H heads, K width of a query or key in one head, P pairs of it.
 """
@@ -89,6 +90,7 @@ class Rotation(nn.Module):
     def forward(self, x_BTHK: Tensor, start: int) -> Tensor:
         """The queries or keys of the positions from `start` on, turned: (B, T, H, K), of the same type."""
         sin_cos_TK = self.sinusoids(start, start + x_BTHK.shape[1])
+        # Sine and cosine change places: to multiply by cos + i sin is to turn.
         turn_T1P = torch.view_as_complex(sin_cos_TK.unflatten(1, (-1, 2)).flip(2)).unsqueeze(1)
         points_BTHP = torch.view_as_complex(x_BTHK.to(sin_cos_TK.dtype).unflatten(3, (-1, 2)))
         return torch.view_as_real(points_BTHP * turn_T1P).flatten(3).to(x_BTHK.dtype)

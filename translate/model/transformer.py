@@ -1,7 +1,8 @@
 """The encoder-decoder transformer (Vaswani et al., 2017): token ids in, scores of the next token out.
 
-Dimension letters in names: B sentences, K hypotheses of each, S source positions, T target positions, D model width,
-V target vocabulary, N real target positions of a batch, padding left out. Masks are boolean and True at real tokens.
+Dimension letters in names: B sentences, K hypotheses of each, R = B x K rows, in which the hypotheses of a sentence
+stand one behind the other, S source positions, T target positions, D model width, V target vocabulary, N real target
+positions of a batch, padding left out. Masks are boolean and True at real tokens.
 """
 
 from typing import cast
@@ -48,6 +49,7 @@ class DecoderState:
 
     def __init__(self, source: list[KeysValues], source_mask_B11S: Tensor) -> None:
         self.length = 0
+        self.hypotheses = 1  # K
         self.past: list[KeysValues | None] = [None] * len(source)
         self.source = source
         self.source_mask_B11S = source_mask_B11S
@@ -55,19 +57,15 @@ class DecoderState:
     def reorder(self, parents_BK: Tensor) -> None:
         """Let hypothesis k of sentence b go on from what was hypothesis `parents_BK[b, k]` of that sentence."""
         sentences_B1 = torch.arange(len(parents_BK), device=parents_BK.device).unsqueeze(1)
-        self._select((sentences_B1 * self._hypotheses() + parents_BK).flatten())
+        self._select((sentences_B1 * self.hypotheses + parents_BK).flatten())
+        self.hypotheses = parents_BK.shape[1]
 
     def keep(self, sentences_B: Tensor) -> None:
         """Go on with these sentences and forget the others."""
-        hypotheses = self._hypotheses()
-        places_K = torch.arange(hypotheses, device=sentences_B.device)
-        self._select((sentences_B.unsqueeze(1) * hypotheses + places_K).flatten())
+        places_K = torch.arange(self.hypotheses, device=sentences_B.device)
+        self._select((sentences_B.unsqueeze(1) * self.hypotheses + places_K).flatten())
         self.source = [layer.select(sentences_B) for layer in self.source]
         self.source_mask_B11S = self.source_mask_B11S.index_select(0, sentences_B)
-
-    def _hypotheses(self) -> int:
-        rows = 0 if self.past[0] is None else len(self.past[0].keys_BHSK)
-        return max(1, rows // max(1, len(self.source_mask_B11S)))
 
     def _select(self, rows: Tensor) -> None:
         self.past = [None if layer is None else layer.select(rows) for layer in self.past]
@@ -137,9 +135,9 @@ class Transformer(nn.Module):
 
     def step(self, last_BK: Tensor, state: DecoderState) -> Tensor:
         """Log-probabilities (B, K, V) of what follows `last_BK`, the newest token of each; moves `state` on."""
-        x_B1D = self.target_embedding(last_BK.reshape(-1, 1), start=state.length)
+        x_R1D = self.target_embedding(last_BK.reshape(-1, 1), start=state.length)
         for i, layer in enumerate(self._decoder_layers):
-            x_B1D, state.past[i] = layer(x_B1D, state.past[i], state.source[i], state.source_mask_B11S)
+            x_R1D, state.past[i] = layer(x_R1D, state.past[i], state.source[i], state.source_mask_B11S)
         state.length += 1
-        logits_BV = self.projection(self.decoder_norm(x_B1D.squeeze(1)))
-        return logits_BV.float().log_softmax(-1).unflatten(0, last_BK.shape)
+        logits_RV = self.projection(self.decoder_norm(x_R1D.squeeze(1)))
+        return logits_RV.float().log_softmax(-1).unflatten(0, last_BK.shape)

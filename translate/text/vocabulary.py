@@ -42,7 +42,7 @@ class Vocabulary:
 
 
 def build_vocabulary(counts: Counter[str], *, min_freq: int = 1, max_size: int | None = None) -> Vocabulary:
-    """The words seen at least `min_freq` times, at most `max_size`: most frequent first, ties in alphabetical order."""
+    """The words seen at least `min_freq` times, at most `max_size`: most frequent first, ties by code point."""
     with warnings.catch_warnings():
         # torchtext 0.6 is old: Python and PyTorch warn of its source code while importing it.
         warnings.simplefilter("ignore")

@@ -1,4 +1,9 @@
-"""Muon (Jordan et al., 2024), for all matrices of one shape at a time."""
+"""Muon (Jordan et al., 2024): momentum whose steps are made orthogonal, for all matrices of one shape at a time.
+
+The mean gradient of a matrix, G = U S Vᵀ by its singular values, is mostly a few strong directions. A step along U Vᵀ
+instead is as long in each of them, so that what shows weakly in the gradient is learned as fast. `even_out` comes near
+to U Vᵀ by matrix products alone.
+"""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -6,12 +11,16 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn, optim
 
-COEFFICIENTS = (3.4445, -4.775, 2.0315)  # of Jordan et al.: they bring small singular values close to 1 soonest
+COEFFICIENTS = (
+    3.4445,
+    -4.775,
+    2.0315,
+)  # of Jordan et al.: they lift small singular values fastest, and leave large ones near 1
 STEPS = 5
 
 
 class Muon(optim.Optimizer):
-    """Moves matrices along their mean gradient with all singular values made about equal, as long as AdamW's updates.
+    """Moves matrices along their mean gradient with all singular values made about equal, in steps of AdamW's size.
 
     The same as `torch.optim.Muon(…, adjust_lr_fn="match_rms_adamw")`, which came with PyTorch 2.9 and takes one matrix
     after the other: for matrices of 128 x 128 that is twice as slow.

@@ -49,7 +49,7 @@ def set_rate(optimizers: Iterable[optim.Optimizer], rate: float) -> None:
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The matrices between layers, and the rest: embeddings, the projection to what comes out, norms and biases."""
+    """The matrices between layers, and the rest: embeddings, the output projection, norms and biases."""
     ends = [
         parameter
         for name, module in model.named_modules()

@@ -1,0 +1,82 @@
+"""Draws where a model looks in the source while it writes a translation: cross-attention of every block and head.
+
+    python benchmarks/attention.py MODEL "SENTENCE" --output PICTURE.png
+
+A row for each token of the translation, the end counted; the darker, the more of a source token it gathers. Needs
+matplotlib: pip install -e '.[dev]'.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from torch import Tensor
+
+from translate import Translator
+from translate.data.batching import pad_rows
+from translate.decoding.search import search
+from translate.model.transformer import Transformer
+from translate.text.vocabulary import BOS, EOS
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path, metavar="MODEL")
+    parser.add_argument("sentence", metavar="SENTENCE")
+    parser.add_argument("--output", type=Path, required=True, metavar="PICTURE")
+    asked = parser.parse_args()
+    translator = Translator.load(asked.model, device="cpu")
+    model = translator.model
+    if not isinstance(model, Transformer):
+        parser.error(f"{asked.model} gives labels, for which nothing is looked up while writing")
+    [source] = translator.saved.source.encode([asked.sentence])
+    if not source:
+        parser.error("the sentence is empty")
+    [[best]] = search(model, [source], translator.config.decoding)
+    weights = cross_attention(model, source, best.tokens)
+
+    columns = translator.saved.source.vocabulary.strings([*source, EOS])
+    rows = translator.saved.target.vocabulary.strings([*best.tokens, EOS])
+    blocks, heads = len(weights), len(weights[0])
+    width, height = 1 + 0.2 * len(columns), 1 + 0.2 * len(rows)
+    figure, axes = plt.subplots(
+        blocks, heads, figsize=(width * heads, height * blocks), layout="constrained", squeeze=False
+    )
+    for block, weights_HTS in enumerate(weights):
+        for head, axis in enumerate(axes[block]):
+            axis.imshow(weights_HTS[head], cmap="Blues", vmin=0, vmax=1)
+            axis.set_xticks(range(len(columns)), columns, rotation=90)
+            axis.set_yticks(range(len(rows)), rows)
+            axis.tick_params(length=0)
+            axis.set_title(f"block {block + 1}, head {head + 1}")
+    figure.savefig(asked.output, dpi=100, metadata={"Software": None})
+
+
+@torch.inference_mode()
+def cross_attention(model: Transformer, source: Sequence[int], target: Sequence[int]) -> list[Tensor]:
+    """The weights (H, T, S) of each block of the decoder while it writes `target` and its end (T) from `source` (S)."""
+    found: list[Tensor] = []
+
+    def look(module: Any, inputs: tuple[Any, ...], named: dict[str, Any], _: Tensor) -> None:
+        found.append(module.weights(*inputs, **named)[0])
+
+    blocks: list[Any] = list(model.decoder)
+    hooks = [block.cross_attention.register_forward_hook(look, with_kwargs=True) for block in blocks]
+    model(*pad_rows([np.array([*source, EOS])]), *pad_rows([np.array([BOS, *target])]))
+    for hook in hooks:
+        hook.remove()
+    return found
+
+
+if __name__ == "__main__":
+    main()
