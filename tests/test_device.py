@@ -55,7 +55,7 @@ def test_bfloat16_by_name_is_taken_and_a_slow_one_warned_of(
     ]
 
 
-@pytest.mark.parametrize(("gain", "chosen"), [(0.8, "float32"), (1.4, "bfloat16")])
+@pytest.mark.parametrize(("gain", "chosen"), [(0.8, "float32"), (1.2, "float32"), (1.4, "bfloat16")])
 def test_the_quicker_one_is_chosen_and_said(
     gain: float, chosen: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

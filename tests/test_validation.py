@@ -6,10 +6,11 @@ import pytest
 import torch
 from test_translator import ENGLISH, GERMAN, save_model
 
-from translate.config.schema import BatchConfig, DecodingConfig
+from translate.config.schema import BatchConfig, DecodingConfig, TextConfig
 from translate.data.corpus import ParallelText
 from translate.data.dataset import Dataset, EncodedText
 from translate.evaluation import corpus_bleu
+from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.tokenizers import WordTokenizer
 from translate.text.vocabulary import Vocabulary
@@ -75,6 +76,18 @@ def test_translations_are_found_greedily_whatever_the_settings_say(translator: T
 def test_a_lower_casing_model_is_compared_in_its_own_case() -> None:
     lowercase = Codec(WordTokenizer("en", lowercase=True), ENGLISH.vocabulary)
     assert validator(lowercase, [line.upper() for line in REFERENCES]).references == REFERENCES
+
+
+def test_a_truecasing_model_is_compared_with_what_was_written() -> None:
+    pieces = build_codecs(
+        TextConfig.model_validate({"tokenizer": {"kind": "bpe", "vocab_size": 60, "truecase": True}}),
+        ("de", "en"),
+        LINES,
+        [line.capitalize() for line in REFERENCES],
+    )[1]
+    references = [line.lower() for line in REFERENCES]
+    assert pieces.tokenizer.normalize(references[0]) != references[0]
+    assert validator(pieces, references).references == references
 
 
 def test_bleu_cuts_words_or_characters_as_the_target_language_asks(translator: Translator) -> None:

@@ -20,6 +20,7 @@ log = logging.getLogger("translate")
 MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
 MOST_SHAPES, MOST_SECONDS = 10, 0.5
 SLOW = 0.5  # so many times as fast as float32, bfloat16 is hardly meant
+CLEARLY = 1.25  # so many times as fast bfloat16 is worth it: what is no matrix product gains less, and times vary
 HOPELESS = 5.0  # so many times as slow at the first shape, it is not tried on a second one
 
 # Of glibc's malloc.h.
@@ -68,7 +69,7 @@ def resolve_precision(name: str, device: torch.device, *, rows: int, width: int)
     gain = _speed_up_of_bfloat16(rows, width)
     measured = f"bfloat16 matrix products of {rows} rows and width {width} run {gain:.2g} times as fast as float32 here"
     if name == "auto":
-        chosen = torch.bfloat16 if gain > 1 else torch.float32
+        chosen = torch.bfloat16 if gain > CLEARLY else torch.float32
         log.info("%s: training in %s", measured, name_of(chosen))
         return chosen
     if gain < SLOW:

@@ -78,7 +78,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = prepare_text(config, start)
     plan = plan_batches(config, text.train_set, text.train)
-    config = with_max_ratio(config, plan)
+    asked, config = config, with_max_ratio(config, plan)
     text_seconds = time.perf_counter() - started
 
     writer = Writer()
@@ -131,7 +131,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         trainer.resume(tensors, values)
         log.info("going on after update %d of %d", trainer.progress.step, trainer.total_steps)
     # Now that nothing refuses these settings any more.
-    processes.first(lambda: (run.go_on if resume else run.begin)(dump_config(config)))
+    # What was left open stays so in the folder: a config that extends this one may be for other text.
+    processes.first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
     warn_of_warm_up(config, trainer.total_steps)
     log.info(
         "model: %s parameters, %s; training on %s, %s%d threads, in %s",
@@ -266,7 +267,7 @@ def is_to_go_on(run: RunFolder, values: dict[str, Any], identity: dict[str, Any]
     """
     refuse_changes(values["identity"], identity)
     progress = values["progress"]
-    if progress["best_step"] and not run.model.is_file():
+    if progress["best_step"] >= 0 and not run.model.is_file():
         raise CheckpointError(f"the best model of {run.path} is gone; train it anew with --overwrite")
     over = processes.first(run.finished_after) == progress["step"]
     return not over or has_another_length(values["identity"], identity)

@@ -49,7 +49,11 @@ class RunFolder:
 
     def is_started(self) -> bool:
         """Whether a run has left a model or a state to resume from here."""
-        return self.model.exists() or any(self.states.glob("*.safetensors"))
+        return self.model.exists() or self.has_states()
+
+    def has_states(self) -> bool:
+        """Whether there is a state to resume from."""
+        return any(self.states.glob("*.safetensors"))
 
     @contextmanager
     def kept_to_one(self) -> Iterator[None]:
@@ -113,9 +117,9 @@ class RunFolder:
 
 
 def newest_model() -> Path:
-    """The model of the run under checkpoints/ that finished last. CheckpointError where there is none."""
+    """The model of the run anywhere under checkpoints/ that finished last. CheckpointError where there is none."""
     folder = project_root() / "checkpoints"
-    finished = [run for file in folder.glob("*/finished.json") if (run := RunFolder(file.parent)).model.is_file()]
+    finished = [run for file in folder.rglob("finished.json") if (run := RunFolder(file.parent)).model.is_file()]
     if not finished:
         raise CheckpointError(
             f"no finished run under {folder}; train one with: python scripts/train.py --config configs/demo.yaml, "

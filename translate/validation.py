@@ -40,11 +40,11 @@ class Validator:
         self.dataset = dataset
         self.target = target
         self.decoding = decoding.model_copy(update={"search": "greedy"})
-        # References are scored as written, but for the case: a lower-casing or truecasing model is compared in its own.
+        # References are scored as written, but that those of a lower-casing model are lower-cased, too.
         self.references = [target.tokenizer.normalize(line) for line in text.target]
-        self.bleu = "BLEU"
-        if has_capitals(text.target) and not has_capitals(self.references):
-            self.bleu = "BLEU (lower-cased)"
+        self.bleu = "BLEU (lower-cased)"
+        if has_capitals(self.references) or not has_capitals(text.target):
+            self.references, self.bleu = text.target, "BLEU"
         self.sources = [dataset.source[i] for i in range(len(dataset))]
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
         self.samples = np.linspace(0, len(dataset), samples, endpoint=False).astype(int).tolist()

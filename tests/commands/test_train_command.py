@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -355,6 +356,32 @@ def test_nothing_to_resume(run: Run, untrained: Project) -> None:
         run("--resume"),
         f"no training state to resume in {states}; start anew elsewhere, output=…, or here, --overwrite",
     )
+
+
+def test_a_run_is_resumed_where_there_is_something_and_else_begun(run: Run, untrained: Project) -> None:
+    states = untrained.folder / "run" / "states"
+    states.mkdir(parents=True)  # as a process leaves it that was killed before its first state
+    assert "going on after" not in run("--resume-or-start", "training.max_steps=2").err
+    [newest, *_] = sorted(path.name for path in states.iterdir())
+    said = run("--resume-or-start", "training.max_steps=3")
+    assert (said.code, "going on after update 2 of 3" in said.err) == (0, True)
+    assert newest == "step-00000002.safetensors"
+
+
+@pytest.mark.parametrize("how", ["--resume", "--resume-or-start", "--overwrite"])
+def test_a_copy_of_a_run_leaves_the_original_alone(how: str, call: Call, project: Project, tmp_path: Path) -> None:
+    original, copy = project.model.parent, tmp_path / "copy"
+    shutil.copytree(original, copy)
+    before = {path: path.stat().st_mtime_ns for path in original.rglob("*")}
+    refused(
+        call(main, "--config", copy / "config.yaml", how),
+        f"{copy}/config.yaml lies in one folder of a run and names another, {original}; say which is meant: "
+        f"output={copy} or output={original}",
+    )
+    said = call(main, "--config", copy / "config.yaml", how, f"output={copy}", "training.max_steps=1")
+    assert said.code == (0 if how == "--overwrite" else 2)  # The run was to end later: refused, but as this run.
+    assert str(original) not in said.err
+    assert {path: path.stat().st_mtime_ns for path in original.rglob("*")} == before
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")

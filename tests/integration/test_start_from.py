@@ -1,14 +1,16 @@
 """Training that starts from another model: with its weights and vocabularies, on other text."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from tiny_runs import TinyProject, assert_same_run, newest_state, sentences, sigterm, stop, update, write_split
+from tiny_runs import TinyProject, assert_same_run, newest_state, rows, sentences, sigterm, stop, update, write_split
 
 from translate.errors import CheckpointError, ConfigError
-from translate.model_file import SavedModel
+from translate.model_file import SavedModel, read_about
 from translate.pipeline import train
+from translate.validation import Validator
 
 
 @pytest.fixture
@@ -35,8 +37,19 @@ def test_weights_and_vocabularies_are_those_of_the_model(
         torch.testing.assert_close(tuned.weights[name], weight, rtol=0, atol=1e-9)
 
 
-def test_an_interrupted_run_ends_as_an_uninterrupted_one(tiny: TinyProject, other: tuple[str, ...]) -> None:
-    stop(sigterm, update(2), tiny, *other)
+def test_the_model_that_training_starts_from_may_be_the_best(tiny: TinyProject, other: tuple[str, ...]) -> None:
+    harmful = ("training.optimizer={kind: adam, lr: 10}", "training.validate_every=1", "training.best=loss")
+    run = train(tiny.config(*other, *harmful))
+    validated = [(row["step"], row["best"]) for row in rows(run) if row["kind"] == "validation"]
+    assert validated == [(step, step == 0) for step in range(7)]
+    assert read_about(run.model)["validation"]["step"] == newest_state(run)[1]["best_step"] == 0
+
+
+@pytest.mark.parametrize("moment", [(Validator, "_surprise", 1), update(1), update(2)])
+def test_an_interrupted_run_ends_as_an_uninterrupted_one(
+    moment: tuple[Any, str, int], tiny: TinyProject, other: tuple[str, ...]
+) -> None:
+    stop(sigterm, moment, tiny, *other)
     resumed = train(tiny.config(*other), resume=True)
     assert_same_run(resumed, train(tiny.config(*other, f"output={tiny.folder}/again")))
 

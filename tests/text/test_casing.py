@@ -16,7 +16,13 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def casing() -> Truecaser:
-    return learn_truecaser(LINES, "de")
+    return learned(LINES, "de")
+
+
+def learned(lines: list[str], language: str) -> Truecaser:
+    casing = learn_truecaser(lines, language)
+    assert casing is not None
+    return casing
 
 
 def test_what_is_lower_case_elsewhere(casing: Truecaser) -> None:
@@ -48,6 +54,19 @@ def test_there_and_back(casing: Truecaser, line: str, cased: str) -> None:
     assert casing.undo(cased) == line
 
 
+@pytest.mark.parametrize(
+    ("lines", "taught"),
+    [
+        (["ein Hund und", "Der Hund und", "der hund"], False),
+        (["ein Hund und", "Der Hund und"], True),
+        (["只", "3 hunde"], True),
+        (["der", "Die", "den", "4 Der", ""], False),
+    ],
+)
+def test_lines_that_mostly_begin_small_have_no_case_to_mend(lines: list[str], taught: bool) -> None:
+    assert (learn_truecaser(lines, "de") is not None) == taught
+
+
 def test_back_is_a_capital_in_any_case(casing: Truecaser) -> None:
     assert casing.undo("ein hund") == "Ein hund"
     assert casing.undo("über") == "Über"
@@ -70,7 +89,7 @@ def test_turkish_has_two_letters_i() -> None:
         "ışık izmir",
         "işik i\u0307zmir",
     ]
-    casing = learn_truecaser(["Bu ilk gün.", "O ilk ev, ışık var."], "tr")
+    casing = learned(["Bu ilk gün.", "O ilk ev, ışık var."], "tr")
     for line, cased in (("İlk gün.", "ilk gün."), ("Işık var.", "ışık var."), ("Ilk gün.", "Ilk gün.")):
         assert casing.apply(line) == cased
         assert casing.undo(cased) == line

@@ -383,11 +383,17 @@ def test_each_language_has_its_own_case(kind: str, joint: bool) -> None:
     assert target.encode(["The dog."]) == target.encode(["the dog."])
     assert "".join(source.tokenize("Und der Hund")).replace("##", "") == " und der Hund"
     assert [target.decode(ids) for ids in target.encode(["the dog", "The man", "Dog"])] == ["The dog", "The man", "Dog"]
-    # A reference is compared as it can be answered at best.
     assert target.tokenizer.normalize("the dog") == "The dog"
     copy = type(target).from_dict(json.loads(json.dumps(target.to_dict())))
     assert copy == target
     assert copy.fingerprint == target.fingerprint
+
+
+def test_text_in_small_letters_stays_so() -> None:
+    config = TextConfig.model_validate({"tokenizer": {"kind": "bpe", "vocab_size": 60, "truecase": True}})
+    source, target = build_codecs(config, ("de", "en"), GERMAN, [line.lower() for line in ENGLISH])
+    assert source.decode(source.encode(["der Hund"])[0]) == "Der Hund"
+    assert target.decode(target.encode(["the dog"])[0]) == "the dog"
 
 
 def test_truecase_changes_the_fingerprint() -> None:

@@ -16,6 +16,7 @@ from translate.commands.run import complain, leave_on_sigterm, run
 
 if TYPE_CHECKING:
     from translate.config.schema import Config
+    from translate.runs import RunFolder
     from translate.training.distributed import Group
 
 log = logging.getLogger("translate")
@@ -30,6 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that replace the file's")
     again = parser.add_mutually_exclusive_group()
     again.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    again.add_argument(
+        "--resume-or-start", action="store_true", help="the same where there is a state to go on from, else begin"
+    )
     again.add_argument("--overwrite", action="store_true", help="start anew in a folder that already holds a run")
     given = sys.argv[1:] if arguments is None else arguments
     asked = parser.parse_intermixed_args(given)
@@ -60,7 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             train_as(config)
 
     def train_as(config: "Config") -> None:
-        from translate.errors import CheckpointError
         from translate.pipeline import train
         from translate.runs import RunFolder
         from translate.training.distributed import ALONE
@@ -70,18 +73,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             assert config.output is not None, "load_config fills it in"
             first = together is None or together.rank == 0
             run_folder = RunFolder(config.output)
-            if asked.resume and not run_folder.path.is_dir():
-                raise CheckpointError(
-                    f"there is no run to resume: {run_folder.path} does not exist; leave --resume out to begin one, or "
-                    "name the folder it was moved to with output=FOLDER"
-                )
+            check_folder(asked, run_folder)
+            resume = asked.resume or (asked.resume_or_start and run_folder.has_states())
             with run_folder.kept_to_one() if first else nullcontext():
-                folder = train(config, resume=asked.resume, overwrite=asked.overwrite, processes=together or ALONE)
+                folder = train(config, resume=resume, overwrite=asked.overwrite, processes=together or ALONE)
         except Interrupted as stop:
             nonlocal interrupted
             interrupted = stop.exit_code
-            how = "--resume in place of --overwrite" if asked.overwrite else "--resume"
-            log.info("%s; all is saved. Go on with the same command and %s", stop, how)
+            how = " and --resume in place of --overwrite" if asked.overwrite else " and --resume"
+            log.info("%s; all is saved. Go on with the same command%s", stop, "" if asked.resume_or_start else how)
             return
         log.info("the best model is %s", folder.model)
 
@@ -94,3 +94,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if together is not None:
             together.leave()
     return exit_code
+
+
+def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
+    """CheckpointError where the folder of the run is not there to be resumed, or may not be the one that is meant."""
+    from translate.errors import CheckpointError
+
+    if asked.resume and not run_folder.path.is_dir():
+        raise CheckpointError(
+            f"there is no run to resume: {run_folder.path} does not exist; leave --resume out to begin one, or "
+            "name the folder it was moved to with output=FOLDER"
+        )
+    # A resolved config names its folder. In a copy of that it would change the original.
+    here = asked.config.parent
+    is_of_a_run = asked.config.name == run_folder.config.name and (here / run_folder.states.name).is_dir()
+    named = any(override.startswith("output=") for override in asked.overrides)
+    if is_of_a_run and not named and here.resolve() != run_folder.path.resolve():
+        raise CheckpointError(
+            f"{asked.config} lies in one folder of a run and names another, {run_folder.path}; say which is meant: "
+            f"output={here} or output={run_folder.path}"
+        )

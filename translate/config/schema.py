@@ -195,7 +195,7 @@ class SubwordConfig(Section):
     truecase: bool = Field(
         False,
         description="Give the first word of a line the case it has elsewhere in training text; translations begin "
-        "with a capital letter.",
+        "with a capital letter. Text whose lines mostly begin with a small one stays as it is.",
     )
 
     @model_validator(mode="after")
@@ -428,7 +428,8 @@ class TrainingConfig(Section):
     start_from: AnyPath | None = Field(
         None,
         description="Model file with whose weights and vocabularies training starts, to train on with other text. Its "
-        "languages and sections `model` and `text` have to be the same, but for dropout. Default: fresh ones.",
+        "languages and sections `model` and `text` have to be the same, but for dropout. It is validated before the "
+        "first update, and may remain the best model. Default: fresh ones.",
     )
     max_epochs: PositiveInt | None = Field(10, description="Stop after this many passes over the training text.")
     max_steps: PositiveInt | None = Field(None, description="Stop after this many updates.")
@@ -457,7 +458,8 @@ class TrainingConfig(Section):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
         description="Arithmetic of the forward and backward pass. auto: on a GPU, bfloat16 where it has that in "
-        "hardware; on a CPU, whichever is quicker for batches and models of this size.",
+        "hardware; on a CPU, bfloat16 where that is clearly quicker for batches and models of this size, which "
+        "is measured at each start: of runs to be compared, let all have the same.",
     )
     activation_checkpointing: bool = Field(
         False,

@@ -55,11 +55,19 @@ def has_two_i(language: str) -> bool:
     return re.split("[-_]", language.lower())[0] in TWO_I
 
 
-def learn_truecaser(lines: Iterable[str], language: str) -> Truecaser:
-    """The words that are more often lower-case than capitalized where no line begins."""
+def learn_truecaser(lines: Iterable[str], language: str) -> Truecaser | None:
+    """The words that are more often lower-case than capitalized where no line begins.
+
+    None where most lines begin with a small letter: there the case of a first word is its own.
+    """
     counts: Counter[str] = Counter()
+    small = 0
     for line in lines:
         first = FIRST_WORD.match(line)
         counts.update(WORD.findall(line, first.end() if first else 0))
+        if first:
+            small += first[2][0].islower() - first[2][0].isupper()
+    if small > 0:
+        return None
     lowered = (word for word in counts if word.islower() and counts[word] > counts[capitalize(word, language)])
     return Truecaser(frozenset(lowered), language)

@@ -41,7 +41,7 @@ class Progress:
     position: int = 0  # updates done of the epoch under way
     target_tokens: int = 0
     validated_step: int = 0
-    best_step: int = 0
+    best_step: int = -1  # none yet
     best_figure: float = -math.inf
     best_nll: float = math.inf  # decides where the figure is the same, as BLEU is 0 at first
     validations_since_best: int = 0

@@ -150,6 +150,9 @@ class Trainer:
     def _loop(self) -> None:
         largest = largest_batch(self.plan, self.progress.epoch, self.model)
         self._until_it_fits(lambda: self._try(largest), [largest.pairs])
+        if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
+            # The model that training starts from may be the best one to the end.
+            self._measure("validation", self.parallel.whole_model())
         if self._validation_is_due():  # A resumed run may have stopped just before, or in the middle of it.
             self._validate()
             self._save()
@@ -321,7 +324,7 @@ class Trainer:
         assert self.config.best is not None, "load_config fills it in"
         # What is not a number, of a model that is blown up, is the worst there is; but any model is better than none.
         figure, minus_nll = map(number_or_worst, (validation.figure(self.config.best), -validation.nll))
-        better = not progress.best_step or (figure, minus_nll) > (progress.best_figure, -progress.best_nll)
+        better = progress.best_step < 0 or (figure, minus_nll) > (progress.best_figure, -progress.best_nll)
         if better:
             progress.best_step, progress.best_figure, progress.best_nll = progress.step, figure, -minus_nll
             self.processes.first(lambda: self.save_best(kind, model, validation, progress))
