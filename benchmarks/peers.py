@@ -164,10 +164,6 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
     avoid_cudnn_attention()
     if "memory" not in config.training.plain:
         keep_memory()
-    offsets = [np.cumsum([0, *map(len, ids)]) for ids in (job.source, job.target)]
-    source, target = (
-        EncodedText(np.concatenate(ids), cut) for ids, cut in zip((job.source, job.target), offsets, strict=True)
-    )
     sizes = {"source_size": job.source_words, "target_size": job.target_words}
     model = build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
     with (
@@ -178,7 +174,7 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
         trainer = bare_trainer(
             len(passes),
             model=model.to(device),
-            dataset=Dataset("train", source, target),
+            dataset=Dataset("train", EncodedText.of(job.source), EncodedText.of(job.target)),
             plan=one_pass(job, passes[0]),
             config=config.training,
             device=device,

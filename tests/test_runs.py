@@ -1,10 +1,11 @@
 """The folder of a run: what counts as one that was begun, and what goes when another begins there."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from translate.runs import RunFolder
+from translate.runs import RunFolder, newest_model
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "states/step-00000001.safetensors"])
@@ -14,6 +15,25 @@ def test_a_model_or_a_state_is_a_run(name: str, tmp_path: Path) -> None:
     assert not run.is_started()
     (tmp_path / name).touch()
     assert run.is_started()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"updates": 1e999}', '{"updates": null}'])
+def test_a_mark_that_is_damaged_is_none(content: str, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    assert run.finished_after() is None
+    run.finished.write_text(content, encoding="utf-8")
+    assert run.finished_after() is None
+
+
+def test_the_newest_run_may_lie_deeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translate.runs.project_root", lambda: tmp_path)
+    for number, name in enumerate(("one", "sweep/two")):
+        run = RunFolder(tmp_path / "checkpoints" / name)
+        run.make()
+        run.model.touch()
+        run.finish({})
+        os.utime(run.finished, (number, number))
+    assert newest_model() == tmp_path / "checkpoints" / "sweep" / "two" / "model.safetensors"
 
 
 def test_a_run_begins_with_nothing_of_the_one_before(tmp_path: Path) -> None:

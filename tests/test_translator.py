@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from translate import Translator
-from translate.config.schema import Config
+from translate.config.schema import Config, FilterConfig
 from translate.decoding.rescore import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel, fresh_model, weights_of
@@ -179,6 +179,18 @@ def test_learned_positions_warn_of_the_line_that_is_too_long(
     assert caplog.messages == ["line 45 has 10000 tokens, of which 7 are read: the rest is lost"]
     assert len(found) == 5
     assert found[4][0].text == learned.n_best(["Hund " * 7], 1)[0][0].text
+
+
+def test_learned_positions_that_were_never_trained_are_warned_of(
+    learned: Translator, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = learned.config.data.model_copy(update={"filter": FilterConfig(max_tokens=5)})
+    monkeypatch.setattr(learned, "config", learned.config.model_copy(update={"data": data}))
+    with caplog.at_level(logging.WARNING, "translate"):
+        learned.translate(["Hund " * 5, "Hund " * 6])
+    assert caplog.messages == [
+        "line 2 has 6 tokens, and the model learned from no more than 5: translate its sentences one by one"
+    ]
 
 
 def test_a_line_that_just_fits_learned_positions(learned: Translator, caplog: pytest.LogCaptureFixture) -> None:

@@ -35,7 +35,8 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def resolve_device(name: str, threads: int | None = None) -> torch.device:
-    """The device that `auto`, `cpu` or `cuda` stands for; also sets the number of CPU threads, where one is given.
+    """The device that `auto`, `cpu` or `cuda` stands for; also sets the number of CPU threads, where one is given, and,
+    before PyTorch's first operation, how much oneDNN caches.
 
     Raises:
         ConfigError: the name is none of these, or CUDA is asked for and not there.

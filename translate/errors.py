@@ -14,7 +14,7 @@ class ConfigError(TranslateError):
 
 
 class DataError(TranslateError):
-    """Parallel text is missing, unreadable, or its two sides do not belong together."""
+    """Text cannot be found, read, written or downloaded, or its two sides do not belong together."""
 
 
 class CheckpointError(TranslateError):

@@ -5,7 +5,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,18 +38,31 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """The same, open to be written to."""
+    with unfinished(path) as place, place.open("wb") as file:
+        yield file
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file in one piece. OSError where that is not possible."""
+    with written_whole(path) as file:
+        file.write(content)
+
+
+@contextmanager
 def locked_at_once(path: Path) -> Iterator[bool]:
     """Hold the lock of a file, which is made and stays; False where another process holds it.
 
-    Some file systems know no locks: there it is as if no other process were there.
+    Some file systems know no locks: there it is as if no other process were there. OSError where the file cannot be
+    opened, as that of another user.
     """
     lock = FileLock(path, timeout=0)
-    alone = True
-    with suppress(NotImplementedError, OSError):
-        try:
-            lock.acquire()
-        except Timeout:
-            alone = False
+    try:
+        _acquire(lock)
+        alone = True
+    except Timeout:
+        alone = False
     try:
         yield alone
     finally:
@@ -65,13 +78,7 @@ def in_turn(path: Path) -> Iterator[None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
-    try:
-        lock.acquire()
-    except NotImplementedError:
-        pass
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
+    _acquire(lock)
     try:
         yield
     finally:
@@ -79,14 +86,11 @@ def in_turn(path: Path) -> Iterator[None]:
         lock.release()
 
 
-@contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """The same, open to be written to."""
-    with unfinished(path) as place, place.open("wb") as file:
-        yield file
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file in one piece. OSError where that is not possible."""
-    with written_whole(path) as file:
-        file.write(content)
+def _acquire(lock: FileLock) -> None:
+    try:
+        lock.acquire()
+    except NotImplementedError:
+        pass
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise

@@ -237,9 +237,7 @@ def training_set(
     tokenizer = config.text.tokenizer
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
         return dataset
-    longest = config.data.filter.max_tokens
-    if model.longest is not None:
-        longest = min(longest, model.longest - 1)
+    longest = min(config.data.filter.max_tokens, model.longest - 1)
     return ResegmentedDataset(dataset, text.held(), codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
 
 
@@ -344,7 +342,7 @@ def prepare_model(config: Config, text: PreparedText, plan: BatchPlan, start: Sa
 def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair, remedy: str) -> None:
     """DataError if one of these pairs is too long for the model's positions."""
     widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[pairs]
-    if model.longest is not None and widths.max() > model.longest:
+    if widths.max() > model.longest:
         line = text.place(int(pairs[widths.argmax()]))
         where = line if text.parts else f"{text.name} {line}"
         raise DataError(
@@ -384,7 +382,8 @@ def warn_of_warm_up(config: Config, total_steps: int) -> None:
     warm_up = config.training.schedule.warmup_steps
     if warm_up > total_steps:
         log.warning(
-            "training.schedule.warmup_steps is %d, and the run has %d updates: lower it, or the rate will not peak",
+            "training.schedule.warmup_steps is %d, and the run has %d updates: lower it, or the learning rate never "
+            "reaches its peak",
             *(warm_up, total_steps),
         )
 

@@ -50,12 +50,14 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
                 changes.append(f"{line}, but {bound}; a new run may go on from its model, by training.start_from")
         elif not is_free_to_change(key):
             changes.append(line)
-    changes += [f"the {name} text is another one" for name in ("train", "valid") if before[name] != now[name]]
+    changes += [f"the {name} text has changed" for name in ("train", "valid") if before[name] != now[name]]
     if before.get("codecs", now["codecs"]) != now["codecs"]:
-        changes.append("the vocabularies are others: by data.train, training.start_from or the version of a library")
+        changes.append(
+            "the vocabularies have changed: through data.train, training.start_from or the version of a library"
+        )
     if changes:
         raise CheckpointError(
-            "cannot resume, because the run began otherwise:\n  "
+            "cannot resume: the run began with other settings or other text:\n  "
             + "\n  ".join(changes)
             + "\ntake these changes back, or start a new run with output=…"
         )

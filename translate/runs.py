@@ -7,7 +7,7 @@ snapshots/ (weights to take the mean of, where that is asked for) and finished.j
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,11 +59,12 @@ class RunFolder:
     def kept_to_one(self) -> Iterator[None]:
         """Around a training in this folder, which is made. CheckpointError where another one is at work here."""
         self.make()
-        with locked_at_once(self.path / ".lock") as alone:
+        with ExitStack() as stack:
+            with self._writing():
+                alone = stack.enter_context(locked_at_once(self.path / ".lock"))
             if not alone:
                 raise CheckpointError(
-                    f"another training is at work in {self.path}; wait for its end, or start one elsewhere with "
-                    "output=…"
+                    f"another training is using {self.path}; wait until it ends, or start one elsewhere with output=…"
                 )
             yield
 
@@ -89,7 +90,7 @@ class RunFolder:
 
     def finished_after(self) -> int | None:
         """The updates after which the run was over, if it ever was."""
-        with suppress(OSError, ValueError, LookupError):
+        with suppress(OSError, ValueError, LookupError, TypeError, OverflowError):
             return int(json.loads(self.finished.read_bytes())["updates"])
         return None
 
@@ -125,8 +126,4 @@ def newest_model() -> Path:
             f"no finished run under {folder}; train one with: python scripts/train.py --config configs/demo.yaml, "
             "or name a model file with --checkpoint FILE"
         )
-    return max(finished, key=_finish_time).model
-
-
-def _finish_time(run: RunFolder) -> float:
-    return run.finished.stat().st_mtime
+    return max(finished, key=lambda run: run.finished.stat().st_mtime).model

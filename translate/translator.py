@@ -189,7 +189,7 @@ class Translator:
         if config is None:
             raise ConfigError("\n".join(problems))
         if config.decoding.search == "greedy" and (idle := sorted(given.keys() & {"beam_size", "length_penalty"})):
-            raise ConfigError(f"greedy search knows no {' nor '.join(idle)}; leave it out, or search with a beam")
+            raise ConfigError(f"greedy search has no {' and no '.join(idle)}; leave it out, or search with a beam")
         return config.decoding
 
     def unknown_words(self, line: str) -> list[str]:
@@ -208,7 +208,7 @@ class Translator:
 
     def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
         """Name the lines of which no more than `read` tokens are read, and count those longer than any in training."""
-        learned = self.config.data.filter.max_tokens if self.model.longest is None else read
+        learned = self.config.data.filter.max_tokens
         long: list[int] = []
         for number, source in enumerate(sources, start=first_line):
             if len(source) > read:

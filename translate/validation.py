@@ -45,7 +45,7 @@ class Validator:
         self.bleu = "BLEU (lower-cased)"
         if has_capitals(self.references) or not has_capitals(text.target):
             self.references, self.bleu = text.target, "BLEU"
-        self.sources = [dataset.source[i] for i in range(len(dataset))]
+        self.sources = list(dataset.source)
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
         self.samples = np.linspace(0, len(dataset), samples, endpoint=False).astype(int).tolist()
         batch = batch or BatchConfig()

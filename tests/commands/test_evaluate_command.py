@@ -277,7 +277,7 @@ def test_a_report_does_not_replace_the_text_of_a_split(call: Call, untrained: Pr
     text = untrained.corpus / "test.es"
     before = text.read_bytes()
     arguments = ("--checkpoint", project.model, "--data-root", untrained.corpus, "--split", "test", "--json", text)
-    message = f"the report {text} would not look like one; give it a name that ends in .json: --json FILE"
+    message = f"the report {text} needs a name that ends in .json: --json FILE"
     refused(call(main, *arguments), message)
     assert text.read_bytes() == before
 

@@ -292,7 +292,7 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
     )
     refused(
         run("seed=2", "--resume"),
-        "cannot resume, because the run began otherwise:\n  seed: 1 → 2\n"
+        "cannot resume: the run began with other settings or other text:\n  seed: 1 → 2\n"
         "take these changes back, or start a new run with output=…",
     )
     assert untrained.model.read_bytes() == before
@@ -304,7 +304,7 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
         target.write("il gatto\n")
     refused(
         run("seed=2", "--resume"),
-        "cannot resume, because the run began otherwise:\n  the valid text is another one\n"
+        "cannot resume: the run began with other settings or other text:\n  the valid text has changed\n"
         "take these changes back, or start a new run with output=…",
     )
 
@@ -315,7 +315,7 @@ def test_a_folder_in_which_another_training_is_at_work(run: Run, untrained: Proj
         for how in ((), ("--resume",), ("--overwrite",)):
             refused(
                 run(*how),
-                f"another training is at work in {folder}; wait for its end, or start one elsewhere with output=…",
+                f"another training is using {folder}; wait until it ends, or start one elsewhere with output=…",
             )
         assert run(f"output={untrained.folder}/elsewhere").code == 0
     assert run().code == 0
@@ -337,7 +337,7 @@ def test_no_number_in_the_environment(
         monkeypatch.setenv(variable, value)
     refused(
         run(),
-        f"the environment sets {name}={variables[name]!r}, which is no number; start the processes by torchrun, or "
+        f"the environment sets {name}={variables[name]!r}, which is not a number; start the processes by torchrun, or "
         f"unset {name}",
     )
 

@@ -208,7 +208,7 @@ def test_unknown_words_are_listed_apart(translate: Call) -> None:
         (("--n-best", "4"), "a beam of 3 cannot give 4 translations; use a beam size of 4"),
         (
             ("--beam-size", "2", "--search", "greedy"),
-            "greedy search knows no beam_size; leave it out, or search with a beam",
+            "greedy search has no beam_size; leave it out, or search with a beam",
         ),
         (("--length-penalty", "-1"), "asked for: decoding.length_penalty: given -1.0, allowed: a number from 0 to 10"),
         (("--length-penalty", "nan"), "asked for: decoding.length_penalty: given nan, allowed: a number from 0 to 10"),
@@ -221,7 +221,7 @@ def test_search_that_cannot_be(options: tuple[str, ...], message: str, translate
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--n-best", "0"), "argument --n-best: 0 is not at least 1"),
+        (("--n-best", "0"), "argument --n-best: '0' is not a whole number of at least 1"),
         (("--beam-size", "many"), "argument --beam-size: invalid int value: 'many'"),
         (("--search", "bean"), "argument --search: invalid choice: 'bean'"),
         (("--serach", "beam"), "unrecognized arguments: --serach"),

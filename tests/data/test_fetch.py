@@ -233,7 +233,7 @@ def test_another_text_is_not_overwritten(tmp_path: Path, server: Server, name: s
     content = b"of the user\n"
     path = tmp_path / name
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    with pytest.raises(DataError, match=re.escape(f"{path} holds another text than Multi30k's. Move it away")):
+    with pytest.raises(DataError, match=re.escape(f"{path} holds text that is not Multi30k's. Move it away")):
         download(tmp_path, server.mirror("good"))
     assert read_lines(path) == ["of the user"]
     assert server.requests == []

@@ -83,7 +83,7 @@ def test_what_can_be_read_but_once_is_no_corpus(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/null")):
-        with pytest.raises(DataError, match=f"{path} is a pipe or a device, which can be read but once. Save it as"):
+        with pytest.raises(DataError, match=f"{path} is a pipe or a device, which can be read only once. Save it as"):
             open_pair(path, path, "pipe")
 
 

@@ -20,7 +20,7 @@ def write_pair(folder: Path, name: str, lines: list[str], ending: str = "") -> N
 def test_two_files_are_a_pair(tmp_path: Path) -> None:
     write_pair(tmp_path, "a", ["eins", "zwei"])
     files = tmp_path / "a.de", tmp_path / "a.en"
-    assert open_files(*files, "name") == open_pair(*files, "a.de / a.en")
+    assert open_files(*files) == open_pair(*files, "a.de / a.en")
 
 
 def test_wildcards_pair_files_in_alphabetical_order(tmp_path: Path) -> None:
@@ -28,14 +28,14 @@ def test_wildcards_pair_files_in_alphabetical_order(tmp_path: Path) -> None:
         write_pair(tmp_path / "crawl", name, [f"{name} eins", f"{name} zwei"], ".gz")
     write(tmp_path / "crawl/.a.de.gz", "hidden\n")
     write(tmp_path / "crawl/a.fr.gz", "another language\n")
-    text = open_files(tmp_path / "crawl/*.de.gz", tmp_path / "crawl/*.en.gz", "crawl")
+    text = open_files(tmp_path / "crawl/*.de.gz", tmp_path / "crawl/*.en.gz")
     assert list(text.source) == ["a eins", "a zwei", "b eins", "b zwei", "c eins", "c zwei"]
     assert list(text.target) == [line.upper() for line in text.source]
-    assert text.name == "crawl"
+    assert text.name == "*.de.gz / *.en.gz"
     assert re.fullmatch(r"3 pairs of files, sha256 [0-9a-f]{8}… / [0-9a-f]{8}…", text.variant)
     assert text.place(3) == "b.de.gz / b.en.gz line 2"
     write_pair(tmp_path, "other", ["eins"])
-    joined = join_corpora([text, open_files(tmp_path / "other.de", tmp_path / "other.en", "other")], [5, 2])
+    joined = join_corpora([text, open_files(tmp_path / "other.de", tmp_path / "other.en")], [5, 2])
     assert [joined.place(line) for line in (0, 5, 6)] == [
         "a.de.gz / a.en.gz line 1",
         "c.de.gz / c.en.gz line 2",
@@ -47,15 +47,15 @@ def test_wildcards_pair_files_in_alphabetical_order(tmp_path: Path) -> None:
 def test_wildcards_in_folders_and_several_of_them(tmp_path: Path) -> None:
     for name in ("a/x1", "a/x2", "b/x1", "b/y1"):
         write_pair(tmp_path, name, [name])
-    text = open_files(tmp_path / "*/x?.de", tmp_path / "*/x?.en", "all")
+    text = open_files(tmp_path / "*/x?.de", tmp_path / "*/x?.en")
     assert list(text.source) == ["a/x1", "a/x2", "b/x1"]
 
 
 def test_brackets_and_existing_files_are_taken_by_their_names(tmp_path: Path) -> None:
     for name in ("a[1]b", "why?"):
         write_pair(tmp_path, name, [name])
-    assert list(open_files(tmp_path / "a[1]*.de", tmp_path / "a[1]*.en", "all").source) == ["a[1]b"]
-    assert list(open_files(tmp_path / "why?.de", tmp_path / "why?.en", "all").source) == ["why?"]
+    assert list(open_files(tmp_path / "a[1]*.de", tmp_path / "a[1]*.en").source) == ["a[1]b"]
+    assert list(open_files(tmp_path / "why?.de", tmp_path / "why?.en").source) == ["why?"]
 
 
 def test_the_first_file_without_a_partner_is_named(tmp_path: Path) -> None:
@@ -64,26 +64,26 @@ def test_the_first_file_without_a_partner_is_named(tmp_path: Path) -> None:
     files = tmp_path / "*.de", tmp_path / "*.en"
     (tmp_path / "d.de").unlink()
     with pytest.raises(DataError) as caught:
-        open_files(*files, "all")
+        open_files(*files)
     assert str(caught.value) == f"{tmp_path}/d.en has no partner: no file fits {tmp_path}/*.de with 'd'."
     for name in ("c", "b"):
         (tmp_path / f"{name}.en").unlink()
     with pytest.raises(DataError, match=re.escape(f"{tmp_path}/b.de has no partner: no file fits {tmp_path}/*.en wit")):
-        open_files(*files, "all")
+        open_files(*files)
 
 
 def test_wildcards_on_one_side_only(tmp_path: Path) -> None:
     write_pair(tmp_path, "a", ["eins"])
     with pytest.raises(
-        DataError, match=r"\*\.de and .*a\.en have not the same wildcards\. Write as many \* and \? into"
+        DataError, match=r"\*\.de and .*a\.en do not have the same wildcards\. Use the same number of \* and \? in"
     ):
-        open_files(tmp_path / "*.de", tmp_path / "a.en", "all")
+        open_files(tmp_path / "*.de", tmp_path / "a.en")
 
 
 def test_no_file_fits(tmp_path: Path) -> None:
     write_pair(tmp_path, "a", ["eins"])
     with pytest.raises(DataError, match=re.escape(f"No file fits {tmp_path}/*.fr. Check the path.")):
-        open_files(tmp_path / "*.de", tmp_path / "*.fr", "all")
+        open_files(tmp_path / "*.de", tmp_path / "*.fr")
 
 
 def test_files_of_unequal_length_are_named(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_files_of_unequal_length_are_named(tmp_path: Path) -> None:
         write_pair(tmp_path, name, [name])
     write(tmp_path / "b.en", "b\nb\n")
     with pytest.raises(DataError, match=r"b\.de has 1 lines, .*b\.en has 2"):
-        open_files(tmp_path / "*.de", tmp_path / "*.en", "all")
+        open_files(tmp_path / "*.de", tmp_path / "*.en")
 
 
 def test_corpora_are_joined(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from test_model_search import BOS, VOCABULARY, config, next_log_probs, random_mo
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
+from translate.model.positions import NO_LIMIT
 from translate.text.vocabulary import EOS
 
 
@@ -46,7 +47,7 @@ def test_the_shortest_positions_count() -> None:
     short, long = (random_model(positions="learned", max_positions=places) for places in (5, 9))
     assert Ensemble([long, short]).longest == 5
     assert Ensemble([random_model(), long]).longest == 9
-    assert Ensemble([random_model()]).longest is None
+    assert Ensemble([random_model()]).longest == NO_LIMIT
 
 
 def test_teacher_forcing_is_step_by_step() -> None:

@@ -275,7 +275,7 @@ def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.Lo
 def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     for steps, warned in (5, False), (4, True):
         train(tiny.config(f"training.max_steps={steps}"), overwrite=True)
-        warning = f"training.schedule.warmup_steps is 5, and the run has {steps} updates: lower it, or the rate will"
+        warning = f"training.schedule.warmup_steps is 5, and the run has {steps} updates: lower it, or the "
         assert (warning in caplog.text) == warned
 
 
@@ -379,7 +379,8 @@ def test_another_vocabulary_is_another_run(tiny: TinyProject, mixed: tuple[str, 
     train(tiny.config(*settings, "data.train=[a, crawl-1]"))
     train(tiny.config(*settings, "data.train=[a, crawl-1]"), resume=True)
     with pytest.raises(
-        CheckpointError, match=r"\n  the vocabularies are others: by data.train, training.start_from or the version"
+        CheckpointError,
+        match=r"\n  the vocabularies have changed: through data.train, training.start_from or the version",
     ):
         train(tiny.config(*settings, "data.train=[a, {split: crawl-1, vocabulary: false}]"), resume=True)
 
@@ -389,7 +390,7 @@ def test_other_weights_are_another_run(tiny: TinyProject, mixed: tuple[str, str]
     train(tiny.config(*settings))
     train(tiny.config(*settings), resume=True)
     lighter = [setting.replace("weight: 3", "weight: 2") for setting in settings]
-    with pytest.raises(CheckpointError, match="the train text is another one"):
+    with pytest.raises(CheckpointError, match="the train text has changed"):
         train(tiny.config(*lighter), resume=True)
 
 

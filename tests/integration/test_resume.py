@@ -96,7 +96,10 @@ def test_sigterm_while_a_state_is_written_waits_for_that_one_alone(
         with pytest.raises(Interrupted):
             train(tiny.config())
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 7
-    said = "the state after update 7 was still being written, and is what is kept: the 2 after it will be made again"
+    said = (
+        "the state after update 7 was still being written, and is the one that is kept: "
+        "the 2 after it will be made again"
+    )
     assert said in capsys.readouterr().err
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
 
@@ -228,7 +231,7 @@ def test_more_patience(
     overrides = ("training.optimizer.lr=1e-15", "training.patience=2", "training.max_epochs=9")  # Nothing gets better.
     run = train(tiny.config(*overrides, "training.patience=1"))
     assert newest_state(run)[1]["step"] == 2 * 7
-    assert "validations without a better model: 1; training.patience ends the run here" in capsys.readouterr().err
+    assert "no better model at the last 1 validations: training.patience ends the run here" in capsys.readouterr().err
     run = train(tiny.config(*overrides), resume=True)
     assert newest_state(run)[1]["step"] == 3 * 7
     assert_same_run(run, uninterrupted(*overrides))

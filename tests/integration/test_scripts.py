@@ -69,6 +69,18 @@ def model(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(TinyProject(tiny_corpus, folder).config()).model.rename(folder / "model.safetensors")
 
 
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+
+def test_output_that_was_closed_is_nowhere(model: Path, tmp_path: Path) -> None:
+    named = ["--checkpoint", model, "--output", tmp_path / "out.txt", "bako"]
+    closed = subprocess.run(
+        ["sh", "-c", '"$@" >&- 2>&-', "sh", *command("translate", *named)], cwd=tmp_path, env=environment()
+    )
+    assert closed.returncode == 0
+    assert len((tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")) == 2
+
+
 # --- from anywhere ---------------------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ def test_other_settings_are_refused_and_all_named(tiny: TinyProject) -> None:
     with pytest.raises(CheckpointError) as caught:
         train(tiny.config("training.optimizer.lr=0.002", "model.dropout=0.2", "decoding.max_extra=5"), resume=True)
     assert str(caught.value).split("\n") == [
-        "cannot resume, because the run began otherwise:",
+        "cannot resume: the run began with other settings or other text:",
         "  model.dropout: 0.1 → 0.2",
         "  training.optimizer.lr: 0.005 → 0.002",
         "  decoding.max_extra: 2 → 5",
@@ -37,7 +37,7 @@ def test_another_text_is_refused(split: str, name: str, language: str, tiny: Tin
     stop(sigterm, update(2), tiny, f"data.root={corpus}")
     file = corpus / f"{split}.{language}"
     file.write_text(file.read_text(encoding="utf-8").replace(" ", "  ", 1), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=f"the {name} text is another one"):
+    with pytest.raises(CheckpointError, match=f"the {name} text has changed"):
         train(tiny.config(f"data.root={corpus}"), resume=True)
 
 

@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from translate.config.schema import ModelConfig
 from translate.model.build import ACTIVATIONS, NORMS, POSITIONS, build_transformer
-from translate.model.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from translate.model.positions import NO_LIMIT, LearnedPositions, SinusoidalPositions, sinusoids
 from translate.model.transformer import Transformer
 
 PAD, BOS = 1, 2
@@ -251,7 +251,7 @@ def test_sinusoids_grow_on_demand() -> None:
     """Also while decoding in inference mode, after which training goes on."""
     long = (random_ids(1, 30), mask_of(30))
     short, roomy = random_model(max_positions=4), random_model(max_positions=100)
-    assert short.longest is None
+    assert short.longest == NO_LIMIT
     with torch.inference_mode():
         assert torch.equal(short(*long, *long), roomy(*long, *long))
     short.train()(*long, *long).sum().backward()

@@ -100,6 +100,6 @@ def test_no_tokens_no_loss() -> None:
 
 def test_sums_add_up() -> None:
     sums = Sums()
-    sums.add(3.0, 2.0, 4)
-    sums.add(1.5, 1.0, 1)
+    sums.add(Sums(3.0, 2.0, 4))
+    sums.add(Sums(1.5, 1.0, 1))
     assert sums == Sums(loss=4.5, nll=3.0, tokens=5)

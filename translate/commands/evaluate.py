@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--split", action=Once, help="split in the data folder that the model was trained on, or in --data-root"
     )
-    parser.add_argument("--data-root", type=Path, help="folder of the split, where it is not the one of the training")
+    parser.add_argument("--data-root", type=Path, help="folder of the split, if not the one used in training")
     parser.add_argument(
         "--source", type=Path, action=Once, help="file with the source sentences or texts, instead of a split"
     )
@@ -92,7 +92,7 @@ def read_text(asked: argparse.Namespace, translator: "Translator") -> "ParallelT
             return read_texts_and_labels(asked.source, asked.reference, labels)
         return read_labelled_split(root, asked.split, labels)
     if asked.split is None:
-        return read_pair(asked.source, asked.reference, f"{asked.source.name} / {asked.reference.name}")
+        return read_pair(asked.source, asked.reference)
     if not (isinstance(data.valid, str) or asked.data_root) and asked.split in names_of_split("val"):
         return open_corpus(data, data.valid).held()
     return read_split(root, asked.split, data.source, data.target)
@@ -126,7 +126,7 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
             f"the translations would replace {beside(path)}, which belongs to no report; name another file: --json FILE"
         )
     if not path.name.endswith(".json"):  # It might be the text of the split, which is found later.
-        raise ConfigError(f"the report {path} would not look like one; give it a name that ends in .json: --json FILE")
+        raise ConfigError(f"the report {path} needs a name that ends in .json: --json FILE")
     return path
 
 

@@ -24,6 +24,7 @@ def complain(message: str) -> None:
 
 def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int:
     """Do the work of a command, and `tell` what went wrong; returns the exit code."""
+    reopen_closed_output()
     use_utf8()
     logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("translate").setLevel(logging.INFO)  # Of libraries warnings are enough.
@@ -100,6 +101,12 @@ def leave_on_sigterm() -> None:
 def drop_output() -> None:
     """Let standard output lead nowhere: while shutting down Python would complain of what it could not write."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def reopen_closed_output() -> None:
+    """Let what was closed before we began lead nowhere: Python has None in its place, and the next file its number."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
 def use_utf8() -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
@@ -53,16 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def positive(text: str) -> int:
     """A number of at least 1."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
 
 
 def translate(asked: argparse.Namespace) -> None:
     """Read, translate, write; one line, or one group of n rows, comes out for each line that goes in."""
     from translate.config.schema import LabelledDataConfig
     from translate.data.inventory import text_files
+    from translate.data.lines import chunks
     from translate.device import keep_memory, release_memory
     from translate.translator import Translator
 
@@ -140,13 +140,6 @@ def decode(content: bytes, place: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{place}, byte {error.start + 1}: {error.reason}; give UTF-8 text") from None
-
-
-def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Consecutive lines, `size` at a time."""
-    remaining = iter(lines)
-    while some := list(islice(remaining, size)):
-        yield some
 
 
 @contextmanager

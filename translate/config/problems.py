@@ -132,7 +132,7 @@ def _sections_at(path: KeyPath, values: dict[str, Any]) -> list[type[Section]]:
 
 def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     above, key = path[:-1], str(path[-1])
-    known = list(_sections_at(path[:-1], values)[0].model_fields)
+    known = list(_sections_at(above, values)[0].model_fields)
     everywhere = [(place, section) for place, section in all_sections() if key in section.model_fields]
     if kinds := [kind_of(section) for place, section in everywhere if place == _dotted(above)]:
         kind = _value_at(values, (*above, "kind"))

@@ -80,13 +80,13 @@ class ParallelText(TextPair):
 # --- two files -------------------------------------------------------------------------------------------------------
 
 
-def read_pair(source: Path, target: Path, name: str) -> ParallelText:
+def read_pair(source: Path, target: Path, name: str | None = None) -> ParallelText:
     """Read two files whose lines belong together into memory; see open_pair."""
     return open_pair(source, target, name).held()
 
 
-def open_pair(source: Path, target: Path, name: str) -> TextPair:
-    """Two files whose lines belong together, gone through once to check and to hash them.
+def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
+    """Two files whose lines belong together, gone through once to check and to hash them. Their names make its name.
 
     Blank lines that end both files are left out: some archives of Multi30k have one.
 
@@ -109,6 +109,7 @@ def open_pair(source: Path, target: Path, name: str) -> TextPair:
             f"  target: {_excerpt(lines[1], line)}"
         )
     hashes = sides[0].sha256(left_out), sides[1].sha256(left_out)
+    name = name or f"{source.name} / {target.name}"
     return TextPair(name, *lines, *hashes, describe_variant(name, counts[0], *hashes))
 
 
@@ -237,12 +238,8 @@ def files_in(folder: Path) -> list[Path]:
 
 def _not_found(root: Path, split: str, source: str, target: str, there: Sequence[str]) -> str:
     names = names_of_split(split)
-    if not root.is_dir():
-        state = f"{root} is a file, not a folder." if root.exists() else f"The folder {root} does not exist."
-    elif there:
-        near = get_close_matches(split, there, n=1)
-        state = f"Splits there: {', '.join(there)}." + (f" Did you mean {near[0]}?" if near else "")
-    else:
+    state = what_is_there(root, split, there)
+    if root.is_dir() and not there:
         files = [path.name for path in files_in(root)]
         shown = ", ".join(files[:8]) + (", …" if len(files) > 8 else "")
         state = f"There is no split in these languages; files there: {shown or 'none'}."
@@ -259,3 +256,11 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         f"No split {split!r} in {root}: looked for {split}.{source} and {split}.{target}, plain, .gz or .zst{also}. "
         f"{state} {remedy}."
     )
+
+
+def what_is_there(root: Path, split: str, there: Sequence[str]) -> str:
+    """What a folder without this split has in its place, for a message; `there` are the splits that it has."""
+    if not root.is_dir():
+        return f"{root} is a file, not a folder." if root.exists() else f"The folder {root} does not exist."
+    near = get_close_matches(split, there, n=1)
+    return f"Splits there: {', '.join(there) or 'none'}." + (f" Did you mean {near[0]}?" if near else "")

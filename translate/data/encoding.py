@@ -12,13 +12,13 @@ import sys
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from translate.data.lines import Text
+from translate.data.lines import Text, chunks
 from translate.errors import DataError
 from translate.text.codec import Codec
 
@@ -37,13 +37,11 @@ def encoded_chunks(codec: Codec, lines: Text) -> Generator[Encoded, None, None]:
         ConfigError: the tokenizer's library is missing.
         DataError: one of the processes was killed.
     """
-    rest = iter(lines)
-    chunks = iter(lambda: list(islice(rest, CHUNK)), [])
     processes = cores()
     if processes == 1 or len(lines) < WORTHWHILE:
-        return (_encode(codec, chunk) for chunk in chunks)
+        return (_encode(codec, chunk) for chunk in chunks(lines, CHUNK))
     log.info("encoding %d lines in %d processes", len(lines), processes)
-    return _in_processes(codec, chunks, processes)
+    return _in_processes(codec, chunks(lines, CHUNK), processes)
 
 
 def id_type(codec: Codec) -> DTypeLike:

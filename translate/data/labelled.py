@@ -2,10 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
-from translate.data.corpus import ParallelText, files_in, names_of_split, read_pair
+from translate.data.corpus import ParallelText, files_in, names_of_split, read_pair, what_is_there
 from translate.data.lines import read_lines, text_sha256
 from translate.errors import DataError
 
@@ -39,7 +38,7 @@ def read_labelled(path: Path, known: Collection[str] | None = None) -> ParallelT
 
 def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> ParallelText:
     """The same from two files that belong together line by line."""
-    pair = read_pair(texts, labels, f"{texts.name} / {labels.name}")
+    pair = read_pair(texts, labels)
     stripped = [label.strip() for label in pair.target]
     _check_labels(labels, stripped, known)
     return _labelled_text(pair.name, pair.source, stripped)
@@ -69,12 +68,7 @@ def find_labelled_split(root: Path, split: str) -> Path:
                 return path
     names = names_of_split(split)[1:]
     also = f" (or under the name {' or '.join(names)})" if names else ""
-    if not root.is_dir():
-        state = f"{root} is a file, not a folder." if root.exists() else f"The folder {root} does not exist."
-    else:
-        there = list_labelled_splits(root)
-        near = get_close_matches(split, there, n=1)
-        state = f"Splits there: {', '.join(there) or 'none'}." + (f" Did you mean {near[0]}?" if near else "")
+    state = what_is_there(root, split, list_labelled_splits(root))
     raise DataError(
         f"No labelled split {split!r} in {root}: looked for {split}.tsv, plain, .gz or .zst{also}. {state} "
         "Set data.root (--data-root) to the folder that has it."

@@ -6,7 +6,7 @@ import io
 import stat
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -77,7 +77,7 @@ def version_of(path: Path) -> tuple[int, int]:
     with _explained(path):
         state = path.stat()
     if stat.S_ISFIFO(state.st_mode) or stat.S_ISCHR(state.st_mode):
-        raise DataError(f"{path} is a pipe or a device, which can be read but once. Save it as a file.")
+        raise DataError(f"{path} is a pipe or a device, which can be read only once. Save it as a file.")
     return state.st_mtime_ns, state.st_size
 
 
@@ -115,6 +115,12 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
                 lines.pop()
             yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
             before += len(raw)
+
+
+def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Consecutive lines, `size` at a time."""
+    rest = iter(lines)
+    return iter(lambda: list(islice(rest, size)), [])
 
 
 def text_sha256(lines: Sequence[str]) -> str:

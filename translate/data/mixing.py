@@ -11,7 +11,7 @@ from translate.data.lines import JoinedText, text_sha256
 from translate.errors import DataError
 
 
-def open_files(source: Path, target: Path, name: str) -> TextPair:
+def open_files(source: Path, target: Path) -> TextPair:
     """Two files or, where `*` and `?` stand in their names, all that these fit, in alphabetical order.
 
     Files go together where the wildcards stand for the same: `a.de` with `a.en` for `*.de` and `*.en`.
@@ -27,14 +27,17 @@ def open_files(source: Path, target: Path, name: str) -> TextPair:
         )
     sources, targets = matching_files(source), matching_files(target)
     if {len(key) for key in sources} != {len(key) for key in targets}:
-        raise DataError(f"{source} and {target} have not the same wildcards. Write as many * and ? into both.")
+        raise DataError(
+            f"{source} and {target} do not have the same wildcards. Use the same number of * and ? in both."
+        )
     for files, others, pattern in ((sources, targets, target), (targets, sources, source)):
         for key, path in files.items():
             if key not in others:
                 raise DataError(f"{path} has no partner: no file fits {pattern} with {', '.join(map(repr, key))}.")
-    texts = [open_pair(path, targets[key], f"{path.name} / {targets[key].name}") for key, path in sources.items()]
+    texts = [open_pair(path, targets[key]) for key, path in sources.items()]
     if len(texts) == 1:
         return texts[0]
+    name = f"{source.name} / {target.name}"
     return replace(_joined(name, texts, f"{len(texts)} pairs of files"), parts=tuple(map(part_of, texts)))
 
 

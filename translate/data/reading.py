@@ -123,7 +123,7 @@ def open_corpus(data: DataConfig, corpus: str | FilePair | Corpus) -> TextPair:
         return open_split(data.root, corpus, data.source, data.target)
     assert corpus.source is not None
     assert corpus.target is not None
-    return open_files(corpus.source, corpus.target, f"{corpus.source.name} / {corpus.target.name}")
+    return open_files(corpus.source, corpus.target)
 
 
 def logged(text: Read, weight: int = 1) -> Read:
@@ -146,7 +146,8 @@ def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec,
         read = partial(open_split, data.root, source=data.source, target=data.target)
     train = data.train if isinstance(data.train, list) else [data.train]
     encoded = (*train, *(corpus.split for corpus in train if isinstance(corpus, Corpus)), data.valid)
-    for split, files in split_files(data).items():
-        if split not in encoded and sum(file.stat().st_size for file in files) <= MOST_OF_A_TEST_SET:
-            with suppress(DataError, ConfigError):
-                cache.dataset(codecs, read(split))
+    with suppress(DataError):  # The folder itself may not be readable: text that is named file by file does without.
+        for split, files in split_files(data).items():
+            if split not in encoded and sum(file.stat().st_size for file in files) <= MOST_OF_A_TEST_SET:
+                with suppress(DataError, ConfigError):
+                    cache.dataset(codecs, read(split))

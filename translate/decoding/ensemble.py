@@ -41,9 +41,9 @@ class Ensemble(nn.Module):
         return list(self.models)
 
     @property
-    def longest(self) -> int | None:
-        """Most tokens that all models can place; None where there is no limit."""
-        return min((model.longest for model in self._members if model.longest is not None), default=None)
+    def longest(self) -> int:
+        """Most tokens that all models can place."""
+        return min(model.longest for model in self._members)
 
     def forward(self, *batch: Tensor) -> Tensor:
         """Teacher forcing, as in a model: log of the mean probability of each next token, a row for each position."""

@@ -37,13 +37,12 @@ def log_probabilities(
     translation.
     """
     device = next(model.parameters()).device
-    longest = np.iinfo(np.int64).max if model.longest is None else model.longest
     pairs = _Pairs(
         EncodedText.of([source[: tokens_read(model, config)] for source in sources]), EncodedText.of(targets)
     )
     lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
-    possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= longest))
+    possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= model.longest))
     order = possible[np.lexsort(lengths[possible].T)]
     for start, stop in cut(lengths[order].max(1, initial=0), config.batch_tokens, None):
         places = order[start:stop]

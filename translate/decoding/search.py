@@ -41,7 +41,6 @@ def search(
     in float32, so that a translation does not depend on its batch. `check` is called before each step, and may raise.
     """
     device = next(model.parameters()).device
-    longest = np.iinfo(np.int64).max if model.longest is None else model.longest
     ratio = config.max_ratio or LEAST_RATIO
     sources = [source[: tokens_read(model, config)] for source in sources]
     lengths = np.array([len(source) for source in sources], dtype=np.int64)
@@ -58,7 +57,7 @@ def search(
         source_BS, mask_BS = pad_rows([np.append(sources[i], EOS) for i in places])
         state = model.start(source_BS.to(device), mask_BS.to(device))
         most = np.ceil(np.minimum(ratio * lengths[places], 1e6)).astype(np.int64) + config.max_extra + 1
-        limits = torch.from_numpy(np.minimum(most, longest)).to(device)
+        limits = torch.from_numpy(np.minimum(most, model.longest)).to(device)
         if config.search == "greedy":
             best = greedy_search(step, state, limits=limits, bos=BOS, eos=EOS, forbidden=FORBIDDEN)
             results = [[hypothesis] for hypothesis in best]
@@ -92,4 +91,4 @@ def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_ex
 
 def tokens_read(model: Model | Ensemble, config: DecodingConfig) -> int:
     """Most tokens of a source (without eos) that are read: as many as the settings and the model's positions allow."""
-    return config.max_source if model.longest is None else min(config.max_source, model.longest - 1)
+    return min(config.max_source, model.longest - 1)

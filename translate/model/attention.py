@@ -68,7 +68,6 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads = heads
-        self.dropout = dropout
         self.drop = Dropout(dropout)
         self.written_out = True  # in training on CPUs
         d_qk, d_v = d_qk or d_model // heads, d_v or d_model // heads
@@ -109,7 +108,7 @@ class MultiHeadAttention(nn.Module):
                 q_BHTK,
                 *seen,
                 attn_mask=mask_B1TS,
-                dropout_p=self.dropout if self.training else 0.0,
+                dropout_p=self.drop.p if self.training else 0.0,
                 is_causal=causal,
             )
         return self.output(gathered_BHTV.transpose(1, 2).reshape(*x_BTD.shape[:2], -1))

@@ -57,8 +57,8 @@ class Classifier(nn.Module):
         self.eos = eos
 
     @property
-    def longest(self) -> int | None:
-        """Most tokens of a source, eos counted; None where there is no limit."""
+    def longest(self) -> int:
+        """Most tokens of a source, eos counted."""
         return self.source_embedding.positions.longest
 
     def forward(

@@ -1,15 +1,17 @@
 """How a token knows its place: vectors that the embedding adds, or the rotation of queries and keys in attention.
 
 `SinusoidalPositions`, `LearnedPositions` and, beside a `Rotation`, `NoPositions` map a range of positions to vectors of
-the model's width. `longest` is the longest
-sequence that has places for all its tokens, or None where there is no limit. B sentences, T positions, D model width,
-H heads, K width of a query or key in one head, P pairs of it.
+the model's width. `longest` is the longest sequence that has places for all its tokens, NO_LIMIT where any has.
+B sentences, T positions, D model width, H heads, K width of a query or key in one head, P pairs of it.
 """
 
 import math
+import sys
 
 import torch
 from torch import Tensor, nn
+
+NO_LIMIT = sys.maxsize
 
 
 class SinusoidalPositions(nn.Module):
@@ -18,7 +20,7 @@ class SinusoidalPositions(nn.Module):
     position p, dimension 2i: sin(p / 10000^(2i/D)); dimension 2i + 1: the cosine. The table grows on demand.
     """
 
-    longest: int | None = None
+    longest = NO_LIMIT
     table_TD: Tensor
 
     def __init__(self, *, d_model: int, max_positions: int = 512) -> None:
@@ -62,7 +64,7 @@ class LearnedPositions(nn.Module):
 class NoPositions(nn.Module):
     """Nothing to add: with rotary positions it is attention that tells places apart, by a `Rotation`."""
 
-    longest: int | None = None
+    longest = NO_LIMIT
 
     def __init__(self, *, d_model: int, max_positions: int) -> None:
         super().__init__()

@@ -99,8 +99,8 @@ class Transformer(nn.Module):
         return cast("list[DecoderLayer]", list(self.decoder))
 
     @property
-    def longest(self) -> int | None:
-        """Most tokens of a source or a target, bos or eos counted; None where there is no limit."""
+    def longest(self) -> int:
+        """Most tokens of a source or a target, bos or eos counted."""
         return self.source_embedding.positions.longest
 
     def forward(

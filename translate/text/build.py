@@ -4,7 +4,7 @@ The vocabulary comes from the whole text: which pairs are left out of training i
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -36,17 +36,12 @@ def build_codecs(
         DataError: there is no text to learn pieces from.
     """
     source_language, target_language = languages
-    source = _Composed(source)
-    if target_language is None:
-        return _source_codec(config, source_language, source), _label_codec(target)
-    if isinstance(config.tokenizer, WordTokenizerConfig):
-        both = (source_language, target_language)
-        return _word_codecs(config.tokenizer, config.joint_vocabulary, both, source, target)
-    settings = config.tokenizer.model_dump(exclude={"dropout"})
-    text = {source_language: source, target_language: target}
-    together = [text] if config.joint_vocabulary else [{language: lines} for language, lines in text.items()]
-    first, second = (pieces for some in together for pieces in learn_pieces(some, **settings))
-    return Codec(first, Vocabulary(first.pieces), composes=True), Codec(second, Vocabulary(second.pieces))
+    text: dict[str, Iterable[str]] = {source_language: _Composed(source)}
+    if target_language is not None:
+        text[target_language] = target
+    words = config.tokenizer if isinstance(config.tokenizer, WordTokenizerConfig) else None
+    first, *others = _word_codecs(words, text, config.joint_vocabulary) if words else _piece_codecs(config, text)
+    return replace(first, composes=True), others[0] if others else _label_codec(target)
 
 
 @dataclass(frozen=True)
@@ -57,25 +52,21 @@ class _Composed:
         return map(compose, self.lines)
 
 
-def _word_codecs(
-    words: WordTokenizerConfig, joint: bool, languages: tuple[str, str], source: Iterable[str], target: Iterable[str]
-) -> tuple[Codec, Codec]:
-    source_tokenizer, source_counts = _learn(WordTokenizer(languages[0], words.source_model, words.lowercase), source)
-    target_tokenizer, target_counts = _learn(WordTokenizer(languages[1], words.target_model, words.lowercase), target)
-    if joint:
-        source_vocabulary = target_vocabulary = _vocabulary(words, source_counts + target_counts)
-    else:
-        source_vocabulary, target_vocabulary = _vocabulary(words, source_counts), _vocabulary(words, target_counts)
-    return Codec(source_tokenizer, source_vocabulary, composes=True), Codec(target_tokenizer, target_vocabulary)
+def _word_codecs(words: WordTokenizerConfig, text: Mapping[str, Iterable[str]], joint: bool) -> list[Codec]:
+    models = (words.source_model, words.target_model)
+    learned = [
+        _learn(WordTokenizer(language, model, words.lowercase), lines)
+        for (language, lines), model in zip(text.items(), models, strict=False)  # labels have none
+    ]
+    counts = [sum((counts for _, counts in learned), Counter())] * len(learned) if joint else [c for _, c in learned]
+    return [Codec(tokenizer, _vocabulary(words, each)) for (tokenizer, _), each in zip(learned, counts, strict=True)]
 
 
-def _source_codec(config: TextConfig, language: str, lines: Iterable[str]) -> Codec:
-    if isinstance(config.tokenizer, WordTokenizerConfig):
-        words = config.tokenizer
-        tokenizer, counts = _learn(WordTokenizer(language, words.source_model, words.lowercase), lines)
-        return Codec(tokenizer, _vocabulary(words, counts), composes=True)
-    (pieces,) = learn_pieces({language: lines}, **config.tokenizer.model_dump(exclude={"dropout"}))
-    return Codec(pieces, Vocabulary(pieces.pieces), composes=True)
+def _piece_codecs(config: TextConfig, text: Mapping[str, Iterable[str]]) -> list[Codec]:
+    settings = config.tokenizer.model_dump(exclude={"dropout"})
+    together = [text] if config.joint_vocabulary else [{language: lines} for language, lines in text.items()]
+    learned = [pieces for some in together for pieces in learn_pieces(some, **settings)]
+    return [Codec(pieces, Vocabulary(pieces.pieces)) for pieces in learned]
 
 
 def _label_codec(lines: Iterable[str]) -> Codec:

@@ -174,7 +174,7 @@ class _Prepared:
 
 def _learn_characters(texts: Iterable[str], *, min_freq: int) -> Any:
     """Characters seen at least `min_freq` times, most frequent first, ties by code point."""
-    counts = Counter(character for text in texts for character in text)
+    counts = Counter(chain.from_iterable(texts))
     kept = sorted(
         (character for character, count in counts.items() if count >= min_freq),
         key=lambda character: (-counts[character], character),
@@ -302,10 +302,7 @@ def _trained(tokenizer: Any, trainer: Any, texts: Iterable[str]) -> dict[str, An
 
 
 def _characters(texts: Iterable[str]) -> list[str]:
-    characters: set[str] = set()
-    for text in texts:
-        characters.update(text)
-    return sorted(characters)
+    return sorted(set(chain.from_iterable(texts)))
 
 
 def _check_room(vocab_size: int, characters: int) -> None:

@@ -265,6 +265,6 @@ def number_in_environment(name: str) -> int:
         return int(os.environ[name])
     except ValueError:
         raise ConfigError(
-            f"the environment sets {name}={os.environ[name]!r}, which is no number; "
+            f"the environment sets {name}={os.environ[name]!r}, which is not a number; "
             f"start the processes by torchrun, or unset {name}"
         ) from None

@@ -27,10 +27,10 @@ class Sums:
     nll: float = 0.0
     tokens: int = 0
 
-    def add(self, loss: float, nll: float, tokens: int) -> None:
-        self.loss += loss
-        self.nll += nll
-        self.tokens += tokens
+    def add(self, other: "Sums") -> None:
+        self.loss += other.loss
+        self.nll += other.nll
+        self.tokens += other.tokens
 
 
 def plain_smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

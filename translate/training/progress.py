@@ -37,7 +37,7 @@ class Progress:
     """Where a run stands: plain values, saved with every training state."""
 
     step: int = 0  # updates done
-    epoch: int = 0  # epochs completed
+    epoch: int = 0  # the epoch under way, counted from 0
     position: int = 0  # updates done of the epoch under way
     target_tokens: int = 0
     validated_step: int = 0

@@ -47,7 +47,7 @@ class TrainingSet(Protocol):
 class SaveBest(Protocol):
     """Keeps the weights of the model as the best so far."""
 
-    def __call__(self, kind: str, model: Model, validation: Validation, progress: "Progress") -> None: ...
+    def __call__(self, kind: str, model: Model, validation: Validation, progress: Progress) -> None: ...
 
 
 class Trainer:
@@ -174,7 +174,9 @@ class Trainer:
                 break
         if self._out_of_patience():
             found_nothing = self.progress.validations_since_best
-            self.bar.say(f"validations without a better model: {found_nothing}; training.patience ends the run here")
+            self.bar.say(
+                f"no better model at the last {found_nothing} validations: training.patience ends the run here"
+            )
         self._validate_mean()
 
     def _until_it_fits(self, work: Callable[[], T], batches: list[Indices]) -> T:
@@ -191,7 +193,7 @@ class Trainer:
             self.pieces *= 2
             self.bar.say(
                 f"out of memory at update {self.progress.step + 1}: from now on each batch is passed in {self.pieces} "
-                f"pieces, which add up to the same gradient; to do without, {remedies(self.config)}"
+                f"pieces, which add up to the same gradient; to avoid this, {remedies(self.config)}"
             )
 
     def _try(self, largest: LargestBatch) -> None:
@@ -230,7 +232,7 @@ class Trainer:
         if math.isfinite(norm):
             self.update.step(rate)
             progress.non_finite = 0
-            progress.recent.add(sums.loss, sums.nll, sums.tokens)
+            progress.recent.add(sums)
         else:
             self._skip_update(norm)
 
@@ -376,18 +378,15 @@ class Trainer:
         elif unwritten < self.progress.step:
             # To write another one behind it would take as long again, for which whoever stops the run may not wait.
             self.bar.say(
-                f"the state after update {unwritten} was still being written, and is what is kept: the "
+                f"the state after update {unwritten} was still being written, and is the one that is kept: the "
                 f"{self.progress.step - unwritten} after it will be made again"
             )
         self.processes.first(self.states.wait)
 
     def _validation_is_due(self) -> bool:
-        progress = self.progress
-        if progress.step == progress.validated_step:
-            return False
-        if self.config.validate_every is None:
-            return progress.position == self.updates_per_epoch or progress.step == self.total_steps
-        return progress.step % self.config.validate_every == 0 or progress.step == self.total_steps
+        progress, every = self.progress, self.config.validate_every
+        due = progress.position == self.updates_per_epoch if every is None else progress.step % every == 0
+        return progress.step != progress.validated_step and (due or progress.step == self.total_steps)
 
     def _state_is_due(self) -> bool:
         progress = self.progress
