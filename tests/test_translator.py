@@ -1,6 +1,7 @@
 """Text in, text out: as many translations as lines, whatever stands in them."""
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,21 @@ def test_learned_positions_warn_of_the_line_that_is_too_long(
     assert caplog.messages == ["line 45 has 10000 tokens, of which 7 are read: the rest is lost"]
     assert len(found) == 5
     assert found[4][0].text == learned.n_best(["Hund " * 7], 1)[0][0].text
+
+
+def test_settings_of_a_translation_are_those_of_decoding(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert translator.translate(["Hund " * 9], max_source=3) == translator.translate(["Hund " * 3])
+    assert caplog.messages == ["line 1 has 9 tokens, of which 3 are read: the rest is lost"]
+    with pytest.raises(ConfigError, match=r"decoding\.max_sorce: unknown key; did you mean 'max_source'"):
+        translator.translate(["Hund"], max_sorce=3)
+
+
+@pytest.mark.parametrize("odd", [None, float("nan"), b"Hund", 3])
+def test_a_line_that_is_no_text_is_named(odd: Any, translator: Translator) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"line 2 is no text, but {odd!r}")):
+        translator.translate(["Hund", odd])
 
 
 def test_learned_positions_that_were_never_trained_are_warned_of(

@@ -1,7 +1,13 @@
 """Where the project lies on disk, and which commit of it this is."""
 
+import os
 import subprocess
 from pathlib import Path
+
+
+def resolved(path: Path) -> Path:
+    """The absolute path without symbolic links; unlike `Path.resolve`, also of a link that leads to itself."""
+    return Path(os.path.realpath(path))
 
 
 def project_root() -> Path:

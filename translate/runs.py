@@ -90,7 +90,7 @@ class RunFolder:
 
     def finished_after(self) -> int | None:
         """The updates after which the run was over, if it ever was."""
-        with suppress(OSError, ValueError, LookupError, TypeError, OverflowError):
+        with suppress(OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
             return int(json.loads(self.finished.read_bytes())["updates"])
         return None
 
@@ -102,7 +102,7 @@ class RunFolder:
     def _reports(self) -> Iterator[Path]:
         """What scripts/evaluate.py has written here: reports, and the translations beside them."""
         for path in self.path.glob("*.json"):
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError, RecursionError):
                 report = json.loads(path.read_text(encoding="utf-8"))
                 if isinstance(report, dict) and {"model", "decoding", "sentences_per_second"} <= report.keys():
                     yield from (path, path.with_suffix(".txt"))

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,13 +41,27 @@ class ScoredText:
             raise DataError(f"cannot write {path}: {error.strerror}; name another file with --json") from error
 
 
+def names(checkpoints: Sequence[Path]) -> list[str]:
+    """The files of models as a report names them."""
+    return [str(path.resolve()) for path in checkpoints]
+
+
 def beside(report: Path) -> Path:
     """The file of the translations that a report is about."""
     return report.with_suffix(".txt")
 
 
-def score(translator: Translator, text: ParallelText, settings: DecodingConfig, *, tokenized: bool) -> ScoredText:
+def score(
+    translator: Translator,
+    text: ParallelText,
+    settings: DecodingConfig,
+    *,
+    checkpoints: Sequence[Path] = (),
+    tokenized: bool = False,
+) -> ScoredText:
     """Translate `text` and score the result; `tokenized` adds the BLEU of the tutorials.
+
+    `checkpoints` are the files of the models, to be named in the report.
 
     Encoded text from the cache of the training is used where it is there, so that scoring needs no tokenizer.
 
@@ -86,6 +101,8 @@ def score(translator: Translator, text: ParallelText, settings: DecodingConfig, 
         "device": str(next(translator.model.parameters()).device),
         "commit": commit(),
         "decoding": settings.model_dump(mode="json"),
+        "checkpoints": names(checkpoints),
+        "seeds": [each.config.seed for each in (saved, *translator.others)],
         "model": saved.about,
         "ensemble_with": [other.about for other in translator.others],
         "config": config_to_dict(saved.config),

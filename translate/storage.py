@@ -72,6 +72,8 @@ def _read_header(path: Path) -> tuple[dict[str, Any], str, str]:
             raise CheckpointError(f"{path} is {what}; a model is a .safetensors file")
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
+    except PermissionError as error:
+        raise CheckpointError(f"{path} may not be read: {error.strerror}") from error
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}") from error
     if VALUES not in metadata or DIGEST not in metadata:

@@ -76,22 +76,17 @@ class Translator:
                 )
         return cls(first, *others)
 
-    def translate(
-        self,
-        lines: Sequence[str],
-        *,
-        search: str | None = None,
-        beam_size: int | None = None,
-        length_penalty: float | None = None,
-    ) -> list[str]:
-        """The best translation of each line; an empty one of an empty line. Settings left out are the model's own.
+    def translate(self, lines: Sequence[str], **settings: str | int | float | None) -> list[str]:
+        """The best translation of each line; an empty one of an empty line.
+
+        `settings` are of the section `decoding`, such as `search`, `beam_size` or `max_ratio`; those left out are the
+        model's own.
 
         Raises:
-            TypeError: `lines` is a single text.
-            ConfigError: a setting is out of range, or means nothing to the search.
+            TypeError: `lines` is a single text, or one of them is no text.
+            ConfigError: a setting is unknown, out of range, or means nothing to the search.
         """
-        settings = self.settings(search=search, beam_size=beam_size, length_penalty=length_penalty)
-        return [best[0].text for best in self.n_best(lines, 1, settings)]
+        return [best[0].text for best in self.n_best(lines, 1, self.settings(**settings))]
 
     def n_best(
         self, lines: Sequence[str], n: int, settings: DecodingConfig | None = None, *, first_line: int = 1
@@ -101,12 +96,12 @@ class Translator:
         `first_line` is the number that a warning gives to the first of `lines`.
 
         Raises:
-            TypeError: `lines` is a single text.
+            TypeError: `lines` is a single text, or one of them is no text.
             ValueError: `n` is less than 1.
             ConfigError: greedy search, or a beam narrower than `n`, cannot give that many.
             DataError: memory runs out with a single sentence.
         """
-        refuse_single_text(lines)
+        check_texts(lines)
         return self.n_best_of_ids(self.saved.source.encode(lines), n, settings, first_line=first_line)
 
     def n_best_of_ids(
@@ -158,12 +153,12 @@ class Translator:
         not in the vocabulary counts as the token for unknown words.
 
         Raises:
-            TypeError: one of both is a single text.
+            TypeError: one of both is a single text, or holds what is no text.
             ConfigError: the model gives labels; `n_best` has the log-probabilities of these.
             DataError: there is not one translation for each line.
         """
-        refuse_single_text(lines)
-        refuse_single_text(translations)
+        check_texts(lines)
+        check_texts(translations)
         if isinstance(self.config.data, LabelledDataConfig):
             raise ConfigError("this model gives labels, not translations; n_best has their log-probabilities")
         if len(lines) != len(translations):
@@ -234,10 +229,13 @@ class Translator:
             )
 
 
-def refuse_single_text(lines: Sequence[str]) -> None:
-    """TypeError where there is one text instead of several: it is a sequence of texts, too, of its characters."""
+def check_texts(lines: Sequence[str]) -> None:
+    """TypeError where a line is no text, or there is one text instead of several: that is a sequence of texts, too."""
     if isinstance(lines, str):
         raise TypeError(f"{lines[:40]!r} is one text; give a list of them: [text]")
+    for number, line in enumerate(lines, start=1):
+        if not isinstance(line, str):
+            raise TypeError(f"line {number} is no text, but {line!r}")
 
 
 def more_like_it(lines: Sequence[object]) -> str:

@@ -106,6 +106,25 @@ def test_models_that_translate_together_are_all_in_the_report(
     assert run("--checkpoint", project.model, "--split", "val", "--search", "greedy").code == 0
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert report["ensemble_with"] == [report["model"]]
+    assert report["checkpoints"] == [str(project.model)] * 2
+    assert report["seeds"] == [1, 1]
+
+
+def test_a_report_on_something_else_is_not_replaced_without_a_word(
+    run: Callable[..., Outcome], project: Project, tmp_path: Path
+) -> None:
+    said = run("--split", "val", "--search", "greedy")
+    for arguments, another in (
+        (("--split", "val", "--search", "greedy"), None),
+        (("--split", "test", "--search", "greedy"), "another text"),
+        (("--split", "test", "--checkpoint", project.model), "another search and another model"),
+    ):
+        said = run(*arguments)
+        assert said.code == 0
+        warning = f"{tmp_path}/report.json is replaced, which was about {another}; --json FILE.json keeps both\n"
+        assert (warning in said.err) if another else ("is replaced" not in said.err)
+    (tmp_path / "report.json").write_text("[]", encoding="utf-8")
+    assert "is replaced" not in run("--split", "test").err
 
 
 def test_another_folder(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:

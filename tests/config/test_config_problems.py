@@ -29,6 +29,10 @@ def problems(text: str, *overrides: str) -> list[str]:
 
 
 SEEDS = "a whole number from 0 to below 4294967296"
+ONE_LANGUAGE = (
+    "source and target are both 'en', which is to tell the files of a split apart; name two languages, or, for text of "
+    "one language, two files in train and in valid"
+)
 DECAYS = "a list of 2, each a number from 0 to below 1"
 
 
@@ -111,7 +115,7 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "text: {tokenizer: {kind: word, min_freq: a}}",
-            "x.yaml:1: text.tokenizer.min_freq: given 'a', allowed: a whole number above 0",
+            "x.yaml:1: text.tokenizer.min_freq: given 'a', allowed: a whole number from 1 to 10000000",
         ),
         # sections
         (
@@ -204,7 +208,8 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "training:\n  max_epochs: null",
             "x.yaml:2: training: max_epochs and max_steps are both null; give at least one of them",
         ),
-        ("data:\n  source: en", "x.yaml:2: data: source and target are both 'en'; name two different languages"),
+        ("data:\n  source: en", f"x.yaml:2: data: {ONE_LANGUAGE}"),
+        ("data:\n  source: en\n  train: {source: a, target: b}", f"x.yaml:2: data: {ONE_LANGUAGE}"),
         (
             "model:\n  d_model: 15\n  heads: 5",
             "x.yaml:2: model: sinusoidal positions need an even d_model, not 15",
@@ -261,7 +266,7 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("=3", "write section.key=value"),
         ("model..heads=3", "write section.key=value"),
         ("model.heads.x=3", "model.heads is a single value, it has no keys"),
-        ("model.heads=no", "model.heads: given 'no', allowed: a whole number above 0"),
+        ("model.heads=no", "model.heads: given 'no', allowed: a whole number from 1 to 10000000"),
         ("model=3", "model: given 3, allowed: a section of kind transformer or classifier"),
         ("model.heads=[1", "not YAML (column 3): while parsing a flow sequence, expected ',' or ']', "),
         ("model={heads: 4, heads: 8}", "heads: given twice, first in line 1"),
@@ -288,11 +293,69 @@ def test_all_problems_are_reported_at_once() -> None:
         "override 'threads': write section.key=value",
         "override 'seed=x': seed: given 'x', allowed: a whole number from 0 to below 4294967296",
         "x.yaml:8: device: given 'gpu', allowed: one of auto, cpu, cuda",
-        "x.yaml:6: data: source and target are both 'en'; name two different languages",
+        f"x.yaml:6: data: {ONE_LANGUAGE}",
         "x.yaml:2: model.dropout: given 2, allowed: a number from 0 to below 1",
         "x.yaml:4: model.tei: unknown key; did you mean 'tie'?",
         "x.yaml:3: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
     ]
+
+
+@pytest.mark.parametrize("value", ['"a\\0b"', '"\\ud800"', "\udcff"])
+@pytest.mark.parametrize("key", ["output", "data.root", "training.start_from", "seed"])
+def test_characters_that_no_name_can_have(key: str, value: str) -> None:
+    (problem,) = problems("", f"{key}={value}")
+    assert "has a character that is none; take it out" in problem or "not YAML: unprintable character" in problem
+
+
+def test_keys_that_are_no_text() -> None:
+    assert problems("", "ou\udcffput=3") == ["override 'ou\\udcffput=3': write section.key=value"]
+
+
+def test_numbers_and_lists_without_an_end() -> None:
+    (problem,) = problems("", f"seed={'9' * 5000}")
+    assert problem.endswith(f"allowed: {SEEDS}")
+    (problem,) = problems("", f"data.train={'[' * 3000}{']' * 3000}")
+    assert problem.endswith(": not YAML: nested too deeply")
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "text.tokenizer={kind: bpe, vocab_size: 2000000000}",
+        "text.tokenizer.min_freq=1000000000000000000000000000000",
+        "model.d_model=10000000000000000000",
+        "model.max_positions=10000000000000000000",
+        "training.samples=1000000000000",
+        "training.r_drop=1e40",
+        "training.optimizer.eps=1e-46",
+    ],
+)
+def test_numbers_that_no_machine_can_work_with(override: str) -> None:
+    (problem,) = problems("", override)
+    assert ", allowed: a " in problem
+
+
+def test_a_link_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    Path("x.yaml").touch()
+    assert load_config(Path("x.yaml"), ["output=loop"]).output == tmp_path / "loop"
+    with pytest.raises(ConfigError, match="loop"):
+        load_config(tmp_path / "loop", [])
+
+
+def test_text_of_one_language_lies_in_files() -> None:
+    Path("x.yaml").touch()
+    files = "{source: a, target: b}"
+    data = load_config(Path("x.yaml"), ["data.source=en", f"data.train={files}", f"data.valid={files}"]).data
+    assert data.source == data.target == "en"
+
+
+def test_a_home_folder_is_extended_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "base.yaml").write_text("seed: 7\n", encoding="utf-8")
+    Path("x.yaml").write_text("extends: ~/base.yaml\n", encoding="utf-8")
+    assert load_config(Path("x.yaml"), []).seed == 7
 
 
 def test_a_contradiction_names_every_place_that_takes_part() -> None:
@@ -304,7 +367,7 @@ def test_a_contradiction_names_every_place_that_takes_part() -> None:
 
 def test_a_bad_value_is_not_reported_again_as_a_contradiction() -> None:
     assert problems("model:\n  d_model: wide\n  heads: 7\n") == [
-        "x.yaml:2: model.d_model: given 'wide', allowed: a whole number above 0"
+        "x.yaml:2: model.d_model: given 'wide', allowed: a whole number from 1 to 10000000"
     ]
 
 
@@ -312,7 +375,7 @@ def test_a_problem_is_named_in_the_file_that_holds_it() -> None:
     Path("base").mkdir()
     Path("base/base.yaml").write_text("seed: 1\nmodel:\n  heads: x\n  dropout: 3\n", encoding="utf-8")
     assert problems("extends: base/base.yaml\nmodel:\n  dropout: 4\n") == [
-        "base/base.yaml:3: model.heads: given 'x', allowed: a whole number above 0",
+        "base/base.yaml:3: model.heads: given 'x', allowed: a whole number from 1 to 10000000",
         "x.yaml:3: model.dropout: given 4, allowed: a number from 0 to below 1",
     ]
 

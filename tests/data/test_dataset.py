@@ -315,7 +315,14 @@ def forged(path: Path) -> None:
             np.save(file, np.zeros(3, np.uint16))
 
 
-@pytest.mark.parametrize("damage", [cut_off, empty, flip, other_json, forged, Path.unlink])
+def header(path: Path) -> None:
+    """Brackets without an end: NumPy reads the header of an array as Python."""
+    content = bytearray(path.read_bytes())
+    content[10:100] = b"[" * 90
+    path.write_bytes(b"[" * 10**6 if path.suffix == ".json" else content)
+
+
+@pytest.mark.parametrize("damage", [cut_off, empty, flip, header, other_json, forged, Path.unlink])
 @pytest.mark.parametrize("files", ["codecs-*.json", "text-*.json", "*.npy"])
 def test_a_damaged_entry_is_made_anew_and_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], files: str

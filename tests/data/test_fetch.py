@@ -204,6 +204,9 @@ def test_no_server(tmp_path: Path, server: Server) -> None:
         address = closed.mirror("good")
     with pytest.raises(DataError, match=f"{address}/small.de.gz: .*refused"):
         download(tmp_path, address)
+    with pytest.raises(DataError, match=r"small\.de\.gz could not be downloaded"):
+        download(tmp_path / "a slip", address)
+    assert not (tmp_path / "a slip").exists()
 
 
 def test_every_reason_every_name_and_the_place_are_told(tmp_path: Path, server: Server) -> None:

@@ -19,6 +19,7 @@ from translate.config.keys import all_sections
 from translate.config.loading import load_config
 from translate.data import reading
 from translate.data.batching import BatchPlan
+from translate.data.corpus import read_split
 from translate.data.dataset import CorpusCache, Dataset
 from translate.errors import CheckpointError, DataError
 from translate.model.build import Model
@@ -238,6 +239,25 @@ def test_validation_pairs_that_are_trained_on_are_counted(
     write_split(corpus, "val", [*copies[0], *held_out[0], source[99]], [*copies[1], *held_out[1], target[0]])
     train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
     assert (f"val: {copied} of {copied + 21} different pairs are in the training text" in caplog.text) == warned
+
+
+@pytest.mark.parametrize("kind", ["bpe, vocab_size: 60, truecase: true", "word"])
+@pytest.mark.parametrize("joint", ["true", "false"])
+def test_both_sides_may_be_of_one_language(kind: str, joint: str, tiny: TinyProject) -> None:
+    files = {
+        split: f"{{source: {tiny.corpus}/{split}.de, target: {tiny.corpus}/{split}.en}}" for split in ("train", "val")
+    }
+    run = train(
+        tiny.config(
+            *("data.source=en", f"data.train={files['train']}", f"data.valid={files['val']}", "training.max_steps=1"),
+            *(f"text.tokenizer={{kind: {kind}}}", f"text.joint_vocabulary={joint}"),
+        )
+    )
+    saved = SavedModel.load(run.model)
+    assert saved.source.language == saved.target.language == "en"
+    assert not saved.source.encode(["bako"]) == saved.target.encode(["bako"]) == [[]]
+    with pytest.raises(DataError, match=r"Source and target are both 'en', so one name stands for both files of 'val'"):
+        read_split(tiny.corpus, "val", "en", "en")
 
 
 def test_translations_may_be_as_long_as_training_text_says(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,16 +1,18 @@
 """A folder that holds a run already: what --resume accepts, what --overwrite replaces, and what neither touches."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tiny_runs import TinyProject, assert_same_run, sigterm, stop, update
+from tiny_runs import TinyProject, assert_same_run, at_call, sigterm, stop, update
 
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training import trainer as trainer_module
+from translate.training.tracking import MetricsLog
 
 pytestmark = pytest.mark.slow
 
@@ -74,9 +76,23 @@ def test_a_finished_run_stays_as_it_is(tiny: TinyProject, caplog: pytest.LogCapt
     ):
         train(tiny.config("training.max_epochs=2"), resume=True)
     assert contents(run.path) == before
-    run.model.unlink()
-    with pytest.raises(CheckpointError, match=r"the best model of .*/run is gone; train it anew with --overwrite"):
+    os.truncate(run.model, 100)
+    with pytest.raises(CheckpointError, match=r"the best model of the run is gone: .*; train it anew with --overwrite"):
         train(tiny.config(), resume=True)
+    run.model.unlink()
+    with pytest.raises(CheckpointError, match=r"the best model of the run is gone: .*; train it anew with --overwrite"):
+        train(tiny.config(), resume=True)
+
+
+def test_a_model_that_is_removed_meanwhile_is_missed(tiny: TinyProject) -> None:
+    def remove() -> None:
+        (tiny.folder / "run" / "model.safetensors").unlink(missing_ok=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        at_call(patch, RunFolder, "finish", 1, lambda: pytest.fail("the run is over without a model"))
+        at_call(patch, MetricsLog, "close", 1, remove)
+        with pytest.raises(CheckpointError, match=r"model\.safetensors was removed while training went on"):
+            train(tiny.config("training.max_steps=1"))
 
 
 def test_a_run_is_not_overwritten_by_accident(tiny: TinyProject) -> None:

@@ -45,7 +45,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def learn_one(lines: list[str], **settings: Any) -> PieceTokenizer:
-    (tokenizer,) = learn_pieces({"en": lines}, **settings)
+    (tokenizer,) = learn_pieces([("en", lines)], **settings)
     return tokenizer
 
 
@@ -323,7 +323,7 @@ def test_the_library_says_nothing(tmp_path: Path) -> None:
 import os, subprocess
 from translate.text.pieces import learn_pieces
 for kind, settings in {SETTINGS!r}.items():
-    (tokenizer,) = learn_pieces({{"en": {LINES!r} * 50}}, kind=kind, **settings)
+    (tokenizer,) = learn_pieces([("en", {LINES!r} * 50)], kind=kind, **settings)
     list(tokenizer.tokenize({LINES!r} * 50))
 subprocess.run(["true"], check=True)
 if child := os.fork():

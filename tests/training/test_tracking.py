@@ -16,13 +16,26 @@ def test_the_size_of_a_log_that_was_cut(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     with closing(MetricsLog(path)) as log:
         log.write("train", {"step": 1}, {})
-        kept = log.size
+        kept = log.sync()
         log.write("train", {"step": 2}, {})
     with closing(MetricsLog(path, keep_bytes=kept)) as log:
-        assert log.size == path.stat().st_size == kept
+        assert log.sync() == path.stat().st_size == kept
         log.write("train", {"step": 3}, {})
-        assert log.size == path.stat().st_size
+        assert log.sync() == path.stat().st_size
     assert [json.loads(line)["step"] for line in path.read_text(encoding="utf-8").split("\n")[:-1]] == [1, 3]
+
+
+def test_a_log_that_lacks_rows_keeps_whole_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "metrics.jsonl"
+    with closing(MetricsLog(path)) as log:
+        for step in (1, 2):
+            log.write("train", {"step": step}, {})
+        kept = log.sync()
+    path.write_bytes(path.read_bytes()[: kept - 5])
+    with closing(MetricsLog(path, keep_bytes=kept)) as log:
+        log.write("train", {"step": 3}, {})
+    assert [json.loads(line)["step"] for line in path.read_text(encoding="utf-8").split("\n")[:-1]] == [1, 3]
+    assert caplog.messages == [f"{path} lacks rows that the run had written"]
 
 
 def test_a_row_cut_short_by_a_full_disk(tmp_path: Path) -> None:

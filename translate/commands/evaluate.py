@@ -1,6 +1,7 @@
 """Score a model: translate a split of its text, or any pair of files, and compare with the references."""
 
 import argparse
+import json
 import logging
 import os
 from collections.abc import Sequence
@@ -68,8 +69,10 @@ def evaluate(asked: argparse.Namespace) -> None:
     text = read_text(asked, translator)
     settings = settings_of(translator, asked)
     log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
+    if another := another_report(report, text, settings, checkpoints):
+        log.warning("%s is replaced, which was about %s; --json FILE.json keeps both", report, another)
     keep_memory()
-    scored = score(translator, text, settings, tokenized=asked.tokenized_bleu)
+    scored = score(translator, text, settings, checkpoints=checkpoints, tokenized=asked.tokenized_bleu)
     print(scored.report.format())
     warn_of_truncated(scored.details["truncated"], len(text.source))
     scored.write(report)
@@ -107,10 +110,10 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
 
     name = asked.source.name if asked.split is None else asked.split.replace("/", "-")
     path: Path = asked.json or checkpoints[0].parent / f"{name}.json"
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not path.is_file():  # noqa: PTH110 - that of Path raises in a folder without access
         raise ConfigError(f"{path} is no file that a report can be written to; name one: --json FILE")
     folder = path.parent
-    while not folder.exists():  # It is made, and so are those above it.
+    while not os.path.exists(folder):  # noqa: PTH110 - It is made, and so are those above it.
         folder = folder.parent
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"no report can be written to {folder}; name another file: --json FILE")
@@ -121,13 +124,29 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
             f"the report {path} and its translations {beside(path).name} would replace each other or a file that is "
             "read; name another file: --json FILE"
         )
-    if beside(path).exists() and not path.exists():
+    if os.path.exists(beside(path)) and not path.exists():  # noqa: PTH110
         raise ConfigError(
             f"the translations would replace {beside(path)}, which belongs to no report; name another file: --json FILE"
         )
     if not path.name.endswith(".json"):  # It might be the text of the split, which is found later.
         raise ConfigError(f"the report {path} needs a name that ends in .json: --json FILE")
     return path
+
+
+def another_report(
+    report: Path, text: "ParallelText", settings: "DecodingConfig", checkpoints: Sequence[Path]
+) -> str | None:
+    """What the report that is there was about, where that was another text, search or choice of models."""
+    from translate.scoring import names
+
+    try:
+        before = json.loads(report.read_bytes())
+        now = {"text": text.variant, "search": settings.model_dump(mode="json"), "model": names(checkpoints)}
+        then = {"text": before["variant"], "search": before["decoding"], "model": before["checkpoints"]}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    changed = [key for key in now if now[key] != then[key]]
+    return f"another {' and another '.join(changed)}" if changed else None
 
 
 def describe(settings: "DecodingConfig") -> str:

@@ -27,6 +27,15 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-ratio", type=float, metavar="R", help="most tokens of a translation for each token of its source"
     )
+    parser.add_argument(
+        "--max-source",
+        type=int,
+        metavar="N",
+        help="most tokens that are read of a line, if the model can place as many",
+    )
+    parser.add_argument(
+        "--batch-tokens", type=int, metavar="N", help="source tokens that are searched together, padding counted"
+    )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
 
 
@@ -56,4 +65,6 @@ def settings_of(translator: "Translator", asked: argparse.Namespace) -> "Decodin
         beam_size=asked.beam_size,
         length_penalty=asked.length_penalty,
         max_ratio=asked.max_ratio,
+        max_source=asked.max_source,
+        batch_tokens=asked.batch_tokens,
     )

@@ -14,6 +14,7 @@ from translate.commands.options import add_search_options, models_of, settings_o
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError, DataError
 from translate.files import unfinished
+from translate.paths import resolved
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -101,7 +102,7 @@ def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | No
     if output.suffix in (".gz", ".zst"):
         raise ConfigError(f"translations are written as plain text: name a file without {output.suffix}: --output FILE")
     for what, files in read.items():
-        if output.resolve() in {file.resolve() for file in files if file is not None}:
+        if resolved(output) in {resolved(file) for file in files if file is not None}:
             raise ConfigError(f"the translations would replace {what} {output}; name another file: --output FILE")
 
 
@@ -170,11 +171,11 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
             with path.open("w", encoding="utf-8", newline="\n") as text:
                 yield text
             return
-        with unfinished(path.resolve()) as place, place.open("w", encoding="utf-8", newline="\n") as text:
+        with unfinished(resolved(path)) as place, place.open("w", encoding="utf-8", newline="\n") as text:
             try:
                 yield text
             except BaseException:
-                keep_part(text, place, path.resolve())
+                keep_part(text, place, resolved(path))
                 raise
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}") from error

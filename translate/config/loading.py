@@ -12,7 +12,7 @@ from translate.config.problems import KeyPath, check
 from translate.config.schema import Config, Section
 from translate.config.yaml_source import Given, parse_yaml, read_yaml, to_yaml
 from translate.errors import ConfigError
-from translate.paths import project_root
+from translate.paths import project_root, resolved
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -64,8 +64,8 @@ def differences(old: Config, new: Config) -> list[str]:
 
 def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
     """The file merged over the one it extends; `readers` are the files that led here by extending."""
-    if path.resolve() in readers:
-        circle = [*readers[readers.index(path.resolve()) :], path]
+    if resolved(path) in readers:
+        circle = [*readers[readers.index(resolved(path)) :], path]
         raise ConfigError(f"{path}: extends itself: {' → '.join(file.name for file in circle)}")
     given = read_yaml(path, problems)
     if not isinstance(given.value, dict):
@@ -77,7 +77,7 @@ def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
         problems.append(f"{extends.place}: extends: given {show(_bare(extends))}, allowed: a path")
         return given
     try:
-        inherited = _read(path.parent / Path(extends.value), (*readers, path.resolve()), problems)
+        inherited = _read(path.parent / _at_home(extends.value), (*readers, resolved(path)), problems)
     except ConfigError as error:
         raise ConfigError(f"{extends.place}: extends: {error}") from None
     return _merge(inherited, given, (Config,))
@@ -89,7 +89,7 @@ def _override(override: str, problems: list[str]) -> Given:
     nothing = Given({}, place, Path.cwd())
     dotted, equals, text = override.partition("=")
     keys = dotted.strip().split(".")
-    if not equals or not all(keys):
+    if not equals or not all(keys) or not dotted.isprintable():
         problems.append(f"{place}: write section.key=value")
         return nothing
     sections: list[type[Section]] = [Config]
@@ -156,7 +156,11 @@ def _bare(given: Given) -> Any:
 
 
 def _absolute(path: str, folder: Path) -> Path:
-    return (folder / (Path(path).expanduser() if path.startswith("~/") else path)).resolve()
+    return resolved(folder / _at_home(path))
+
+
+def _at_home(path: str) -> Path:
+    return Path(path).expanduser() if path.startswith("~/") else Path(path)
 
 
 def _complete(config: Config, name: str) -> Config:

@@ -14,7 +14,9 @@ AnyPath = Annotated[Path, Field(strict=False)]
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Betas = Annotated[tuple[Share, Share], Field(strict=False)]
 PositiveInt = Annotated[int, Field(gt=0)]
+Size = Annotated[int, Field(ge=1, le=10_000_000)]  # of what is held in memory, all of it
 PositiveFloat = Annotated[float, Field(gt=0.0)]
+Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # below, float32 has 0 in its place
 
 
 class Section(BaseModel):
@@ -128,10 +130,14 @@ class DataConfig(CorpusConfig):
         return self
 
     @model_validator(mode="after")
-    def _two_languages(self) -> "DataConfig":
-        if self.source == self.target:
+    def _two_sides(self) -> "DataConfig":
+        corpora = [*(self.train if isinstance(self.train, list) else [self.train]), self.valid]
+        splits = [each for each in corpora if isinstance(each, str) or (isinstance(each, Corpus) and each.split)]
+        if self.source == self.target and splits:
             raise ClashError(
-                f"source and target are both {self.source!r}; name two different languages", "source", "target"
+                f"source and target are both {self.source!r}, which is to tell the files of a split apart; name two "
+                "languages, or, for text of one language, two files in train and in valid",
+                *("source", "target"),
             )
         return self
 
@@ -164,8 +170,8 @@ class WordTokenizerConfig(Section):
 
     kind: Literal["word"] = Field("word", description="Words of spaCy's tokenizer.")
     lowercase: bool = Field(False, description="Lower-case the text before anything else.")
-    min_freq: PositiveInt = Field(1, description="Keep the words that occur at least this often in the training text.")
-    max_size: PositiveInt | None = Field(None, description="Keep at most this many words (specials not counted).")
+    min_freq: Size = Field(1, description="Keep the words that occur at least this often in the training text.")
+    max_size: Size | None = Field(None, description="Keep at most this many words (specials not counted).")
     source_model: str | None = Field(
         None,
         description="spaCy model whose tokenizer cuts the source; without one `spacy.blank(language)`, no download.",
@@ -178,7 +184,7 @@ class CharTokenizerConfig(Section):
 
     kind: Literal["char"] = Field("char", description="Single characters.")
     lowercase: bool = Field(False, description="Lower-case the text before anything else.")
-    min_freq: PositiveInt = Field(1, description="Keep the characters that occur at least this often.")
+    min_freq: Size = Field(1, description="Keep the characters that occur at least this often.")
 
 
 class ByteTokenizerConfig(Section):
@@ -211,10 +217,10 @@ class BpeTokenizerConfig(SubwordConfig):
     """Byte-pair encoding of characters (Sennrich et al., 2016): parts of words, merged from frequent pairs."""
 
     kind: Literal["bpe"] = Field("bpe", description="Byte-pair encoding.")
-    vocab_size: PositiveInt = Field(
+    vocab_size: Size = Field(
         6000, description="Pieces to learn, at most; specials and the bytes of byte_fallback not counted."
     )
-    min_freq: PositiveInt = Field(2, description="Merge only pairs that occur at least this often.")
+    min_freq: Size = Field(2, description="Merge only pairs that occur at least this often.")
     byte_fallback: bool = Field(
         False, description="Write a character that training text lacks in bytes, so that nothing is ever unknown."
     )
@@ -229,15 +235,15 @@ class WordPieceTokenizerConfig(SubwordConfig):
     """WordPiece as in BERT (Devlin et al., 2019): merged like BPE, cut by the longest piece that fits."""
 
     kind: Literal["wordpiece"] = Field("wordpiece", description="WordPiece.")
-    vocab_size: PositiveInt = Field(6000, description="Pieces to learn, at most; specials not counted.")
-    min_freq: PositiveInt = Field(2, description="Merge only pairs that occur at least this often.")
+    vocab_size: Size = Field(6000, description="Pieces to learn, at most; specials not counted.")
+    min_freq: Size = Field(2, description="Merge only pairs that occur at least this often.")
 
 
 class UnigramTokenizerConfig(SubwordConfig):
     """Unigram language model (Kudo, 2018): pieces with probabilities, cut in the likeliest way."""
 
     kind: Literal["unigram"] = Field("unigram", description="Unigram language model.")
-    vocab_size: PositiveInt = Field(6000, description="Pieces to learn, at most; specials not counted.")
+    vocab_size: Size = Field(6000, description="Pieces to learn, at most; specials not counted.")
 
 
 class TextConfig(Section):
@@ -262,14 +268,12 @@ class EncoderConfig(Section):
     """The embedding and the encoder, with the settings that they share with a decoder."""
 
     kind: Literal["transformer", "classifier"]
-    d_model: PositiveInt = Field(256, description="Width of the residual stream.")
-    ffn: PositiveInt = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
-    encoder_layers: PositiveInt = Field(3, description="Number of encoder blocks.")
-    heads: PositiveInt = Field(8, description="Attention heads; must divide d_model where d_qk or d_v is left out.")
-    d_qk: PositiveInt | None = Field(
-        None, description="Width of queries and keys in each head. Default: d_model / heads."
-    )
-    d_v: PositiveInt | None = Field(None, description="Width of values in each head. Default: d_model / heads.")
+    d_model: Size = Field(256, description="Width of the residual stream.")
+    ffn: Size = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
+    encoder_layers: Size = Field(3, description="Number of encoder blocks.")
+    heads: Size = Field(8, description="Attention heads; must divide d_model where d_qk or d_v is left out.")
+    d_qk: Size | None = Field(None, description="Width of queries and keys in each head. Default: d_model / heads.")
+    d_v: Size | None = Field(None, description="Width of values in each head. Default: d_model / heads.")
     qkv_bias: bool = Field(
         True, description="A bias in the projections to queries, keys and values; the output projection always has one."
     )
@@ -290,7 +294,7 @@ class EncoderConfig(Section):
         description="How a token knows its place: by a vector added to its embedding, fixed or learned; or by turning "
         "queries and keys by angles that grow with their positions (Su et al., 2021), in cross-attention, too.",
     )
-    max_positions: PositiveInt = Field(
+    max_positions: Size = Field(
         512,
         description="Longest sentence, in tokens with its end, that learned positions can place. The others have no "
         "limit.",
@@ -325,7 +329,7 @@ class ModelConfig(EncoderConfig):
     """The encoder-decoder transformer."""
 
     kind: Literal["transformer"] = Field("transformer", description="Encoder and decoder: translates.")
-    decoder_layers: PositiveInt = Field(3, description="Number of decoder blocks.")
+    decoder_layers: Size = Field(3, description="Number of decoder blocks.")
     tie: Literal["none", "target", "all"] = Field(
         "target",
         description="Weights shared: none; target embedding = output projection; or source embedding too (all), "
@@ -362,7 +366,7 @@ class AdamConfig(Section):
     kind: Literal["adam"] = Field("adam", description="Adam.")
     lr: PositiveFloat = Field(5e-4, description="Peak learning rate.")
     betas: Betas = Field((0.9, 0.98), description="Decay of the running means of gradient and squared gradient.")
-    eps: PositiveFloat = Field(1e-9, description="Added to the denominator.")
+    eps: Epsilon = Field(1e-9, description="Added to the denominator.")
 
 
 class AdamWConfig(Section):
@@ -371,7 +375,7 @@ class AdamWConfig(Section):
     kind: Literal["adamw"] = Field("adamw", description="AdamW.")
     lr: PositiveFloat = Field(1e-3, description="Peak learning rate.")
     betas: Betas = Field((0.9, 0.98), description="Decay of the running means of gradient and squared gradient.")
-    eps: PositiveFloat = Field(1e-9, description="Added to the denominator.")
+    eps: Epsilon = Field(1e-9, description="Added to the denominator.")
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(
         0.01,
         description="Decoupled weight decay on the matrices between layers; embeddings, output layer, norms and biases "
@@ -388,7 +392,7 @@ class MuonConfig(Section):
     )
     momentum: Share = Field(0.95, description="Decay of Muon's running mean of gradients.")
     betas: Betas = Field((0.9, 0.98), description="AdamW's decay of the means of gradient and squared gradient.")
-    eps: PositiveFloat = Field(1e-9, description="Added to AdamW's denominator.")
+    eps: Epsilon = Field(1e-9, description="Added to AdamW's denominator.")
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="Decoupled weight decay on those matrices.")
 
 
@@ -442,7 +446,7 @@ class TrainingConfig(Section):
         Field(discriminator="kind"),
     ] = Field(InverseSqrtScheduleConfig(), description="How the learning rate changes from update to update.")
     label_smoothing: Share = Field(0.1, description="Share of the target probability spread over all tokens.")
-    r_drop: Annotated[float, Field(ge=0.0)] = Field(
+    r_drop: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
         0.0,
         description="Weight of R-Drop (Wu et al., 2021): each batch passes twice, with other dropout, and the two "
         "answers are drawn together. An update takes twice as long; 0 does without.",
@@ -494,7 +498,7 @@ class TrainingConfig(Section):
     log_every: PositiveInt = Field(
         50, description="Updates between rows of the metrics log, and where there is no terminal, lines."
     )
-    samples: Annotated[int, Field(ge=0)] = Field(3, description="Translations shown at each validation.")
+    samples: Annotated[int, Field(ge=0, le=10_000)] = Field(3, description="Translations shown at each validation.")
 
     @model_validator(mode="after")
     def _an_end(self) -> "TrainingConfig":

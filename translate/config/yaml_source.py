@@ -18,6 +18,7 @@ from yaml.reader import ReaderError
 
 from translate.errors import ConfigError
 
+LONGEST_NUMBER = 100  # digits
 _INT = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"
 _BOOL = "tag:yaml.org,2002:bool"
@@ -96,7 +97,7 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
                 if not isinstance(key_node, ScalarNode):
                     problems.append(f"{place(key_line)}: {path or 'top level'}: a key must be a single word")
                     continue
-                key = key_node.value
+                key = _text(key_node.value, f"{place(key_line)}: {path or 'top level'}")
                 dotted = f"{path}.{key}" if path else key
                 if key in lines:
                     problems.append(f"{place(key_line)}: {dotted}: given twice, first in line {lines[key]}")
@@ -107,7 +108,7 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
         elif isinstance(node, SequenceNode):
             value = [given(item, path) for item in node.value]
         else:
-            value = _scalar(node)
+            value = _scalar(node, f"{place(line)}: {path or 'top level'}")
         return Given(value, place(line), folder)
 
     try:
@@ -122,6 +123,8 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
         what = ", ".join(part for part in (error.context, error.problem) if part)
         remedy = "".join(f"; {remedy}" for symptom, remedy in _REMEDIES.items() if symptom in what)
         raise ConfigError(f"{place(mark.line + 1)}: not YAML (column {mark.column + 1}): {what}{remedy}") from None
+    except RecursionError:
+        raise ConfigError(f"{place(1)}: not YAML: nested too deeply") from None
     return Given(None, place(1), folder) if node is None else given(node, "")
 
 
@@ -140,14 +143,22 @@ def _refuse_aliases_and_tags(text: str) -> None:
             raise ComposerError(None, None, f"{tag}: tags are not read; leave it out", mark)
 
 
-def _scalar(node: Node) -> str | int | float | bool | None:
-    text: str = node.value
+def _text(text: str, place: str) -> str:
+    """The text itself. ConfigError where no file could have it in its name."""
+    # A lone surrogate stands for a byte of the command line that is no UTF-8.
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise ConfigError(f"{place}: {text!r} has a character that is none; take it out")
+    return text
+
+
+def _scalar(node: Node, place: str) -> str | int | float | bool | None:
+    text = _text(node.value, place)
     if node.tag == _NULL:
         return None
     if node.tag == _BOOL:
         return text.lower() == "true"
     if node.tag == _INT:
-        return int(text)
+        return int(text) if len(text) < LONGEST_NUMBER else text  # Python refuses to read longer ones.
     return float(text) if node.tag == _FLOAT else text
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -50,7 +51,10 @@ def map_array(path: Path, digest: str) -> NDArray[Any]:
     Raises:
         OSError, ValueError, EOFError: the file cannot be read, is no array, or not the one of this digest.
     """
-    array = np.load(path, mmap_mode="r")
+    try:
+        array = np.load(path, mmap_mode="r")
+    except (SyntaxError, TokenError) as error:  # NumPy reads the header of a file as Python.
+        raise ValueError(f"the header of {path.name} cannot be read") from error
     if not isinstance(array, np.memmap) or array.ndim != 1:
         raise ValueError(f"{path.name} is no flat array")
     sha256 = hashlib.sha256()

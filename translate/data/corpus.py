@@ -188,6 +188,11 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
     Raises:
         DataError: the split is not there, or in one language only.
     """
+    if source == target:
+        raise DataError(
+            f"Source and target are both {source!r}, so one name stands for both files of {split!r}; name two files "
+            "(--source FILE --reference FILE)."
+        )
     found = _scan(root, source, target)
     for name in names_of_split(split):
         if sides := found.get(name):
@@ -236,15 +241,24 @@ def files_in(folder: Path) -> list[Path]:
         raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from None
 
 
+def is_folder(path: Path) -> bool:
+    """Whether there is such a folder. DataError where that cannot be known, as below one that may not be entered."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise DataError(f"The folder {path} cannot be read: {error.strerror}.") from None
+
+
 def _not_found(root: Path, split: str, source: str, target: str, there: Sequence[str]) -> str:
     names = names_of_split(split)
     state = what_is_there(root, split, there)
-    if root.is_dir() and not there:
+    if is_folder(root) and not there:
         files = [path.name for path in files_in(root)]
         shown = ", ".join(files[:8]) + (", …" if len(files) > 8 else "")
         state = f"There is no split in these languages; files there: {shown or 'none'}."
         if any(unpacked_name(Path(name)).endswith(".tsv") for name in files):
-            state += f" Columns of a table become files by: cut -f1 {split}.tsv > {split}.{source}."
+            table = split.removesuffix(".tsv")
+            state += f" Columns of a table become files by: cut -f1 {table}.tsv > {table}.{source} (and -f2, {target})."
     remedy = (
         "Set data.root (--data-root) to the folder that has them, or name two files: {source: FILE, target: FILE} "
         "(--source FILE --reference FILE)"
@@ -260,7 +274,7 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
 
 def what_is_there(root: Path, split: str, there: Sequence[str]) -> str:
     """What a folder without this split has in its place, for a message; `there` are the splits that it has."""
-    if not root.is_dir():
+    if not is_folder(root):
         return f"{root} is a file, not a folder." if root.exists() else f"The folder {root} does not exist."
     near = get_close_matches(split, there, n=1)
     return f"Splits there: {', '.join(there) or 'none'}." + (f" Did you mean {near[0]}?" if near else "")

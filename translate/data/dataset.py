@@ -249,7 +249,7 @@ class CorpusCache:
                     )
                     return None
             return parse(entry["content"])
-        except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             log.warning("%s is damaged or unreadable (%s): doing without it", path, error)
             return None
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
@@ -58,9 +59,15 @@ def download_multi30k(
     Raises:
         DataError: no mirror delivers a file, another text has its name, or the folder cannot be written.
     """
+    is_new = not root.exists()
     try:
         with in_turn(root / LOCK):
             _fetch_missing(root, files, mirrors, timeout, report)
+    except DataError:
+        if is_new:  # Where nothing has arrived, nothing stays: the path may have been a slip.
+            with suppress(OSError):
+                root.rmdir()
+        raise
     except OSError as error:
         raise DataError(
             f"Cannot write into {root}: {error.strerror or error}. Set data.root to a folder that can be written."

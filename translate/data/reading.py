@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from translate.config.schema import Config, Corpus, DataConfig, FilePair, LabelledDataConfig
-from translate.data.corpus import ParallelText, TextPair, find_split, open_split
+from translate.data.corpus import ParallelText, TextPair, find_split, is_folder, open_split
 from translate.data.dataset import SIDES, CorpusCache, Dataset
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.inventory import split_files
@@ -61,7 +61,7 @@ def look_for_validation_text(config: Config) -> None:
                 "given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its folder: "
                 "data.root=FOLDER"
             )
-    if isinstance(data.valid, str) and data.root.is_dir() and not is_to_be_downloaded(data.root):
+    if isinstance(data.valid, str) and is_folder(data.root) and not is_to_be_downloaded(data.root):
         find: Callable[[str], object]
         if isinstance(data, LabelledDataConfig):
             find = partial(find_labelled_split, data.root)

@@ -4,7 +4,7 @@ The vocabulary comes from the whole text: which pairs are left out of training i
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -19,6 +19,8 @@ from translate.text.words import WordTokenizer
 
 # There are ever more pairs of neighbours the more text there is, but what they say about spaces soon stays the same.
 SPACING_LINES = 200_000
+
+Lines = list[tuple[str, Iterable[str]]]  # those of each side, which may both be of one language, behind its code
 
 
 def build_codecs(
@@ -36,9 +38,9 @@ def build_codecs(
         DataError: there is no text to learn pieces from.
     """
     source_language, target_language = languages
-    text: dict[str, Iterable[str]] = {source_language: _Composed(source)}
+    text: Lines = [(source_language, _Composed(source))]
     if target_language is not None:
-        text[target_language] = target
+        text.append((target_language, target))
     words = config.tokenizer if isinstance(config.tokenizer, WordTokenizerConfig) else None
     first, *others = _word_codecs(words, text, config.joint_vocabulary) if words else _piece_codecs(config, text)
     return replace(first, composes=True), others[0] if others else _label_codec(target)
@@ -52,19 +54,19 @@ class _Composed:
         return map(compose, self.lines)
 
 
-def _word_codecs(words: WordTokenizerConfig, text: Mapping[str, Iterable[str]], joint: bool) -> list[Codec]:
+def _word_codecs(words: WordTokenizerConfig, text: Lines, joint: bool) -> list[Codec]:
     models = (words.source_model, words.target_model)
     learned = [
         _learn(WordTokenizer(language, model, words.lowercase), lines)
-        for (language, lines), model in zip(text.items(), models, strict=False)  # labels have none
+        for (language, lines), model in zip(text, models, strict=False)  # labels have none
     ]
     counts = [sum((counts for _, counts in learned), Counter())] * len(learned) if joint else [c for _, c in learned]
     return [Codec(tokenizer, _vocabulary(words, each)) for (tokenizer, _), each in zip(learned, counts, strict=True)]
 
 
-def _piece_codecs(config: TextConfig, text: Mapping[str, Iterable[str]]) -> list[Codec]:
+def _piece_codecs(config: TextConfig, text: Lines) -> list[Codec]:
     settings = config.tokenizer.model_dump(exclude={"dropout"})
-    together = [text] if config.joint_vocabulary else [{language: lines} for language, lines in text.items()]
+    together = [text] if config.joint_vocabulary else [[side] for side in text]
     learned = [pieces for some in together for pieces in learn_pieces(some, **settings)]
     return [Codec(pieces, Vocabulary(pieces.pieces)) for pieces in learned]
 

@@ -10,7 +10,7 @@ Unigram: Kudo: "Subword Regularization", ACL 2018.
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -137,20 +137,27 @@ class PieceTokenizer:
 
 
 def learn_pieces(
-    text: Mapping[str, Iterable[str]], *, kind: str, lowercase: bool = False, truecase: bool = False, **settings: Any
+    text: Sequence[tuple[str, Iterable[str]]],
+    *,
+    kind: str,
+    lowercase: bool = False,
+    truecase: bool = False,
+    **settings: Any,
 ) -> list[PieceTokenizer]:
-    """A tokenizer for each language of a text, with the same pieces, learned from the lines of all of them.
+    """A tokenizer for each side of a text, with the same pieces, learned from the lines of all of them.
 
-    The lines are gone through more than once, and not held. `settings` are what the function for its kind in LEARNERS
-    takes.
+    Each side is the code of its language, and its lines. They are gone through more than once, and not held.
+    `settings` are what the function for its kind in LEARNERS takes.
 
     Raises:
         ConfigError: the settings leave no room for the characters of the text, or the library is missing.
         DataError: there is no text.
     """
-    casing = {language: learn_truecaser(lines, language) if truecase else None for language, lines in text.items()}
-    untaught = [PieceTokenizer(language, kind, lowercase, "", truecaser) for language, truecaser in casing.items()]
-    prepared = _Prepared(untaught, text)
+    untaught = [
+        PieceTokenizer(language, kind, lowercase, "", learn_truecaser(lines, language) if truecase else None)
+        for language, lines in text
+    ]
+    prepared = _Prepared(untaught, [lines for _, lines in text])
     if not any(prepared):
         raise DataError("every line of the training text is blank: there is nothing to learn pieces from")
     state = LEARNERS[kind](prepared, **settings).to_str()
@@ -162,11 +169,11 @@ class _Prepared:
     """The lines of a text as the library gets them, without blank ones, made anew whenever they are gone through."""
 
     tokenizers: Sequence[PieceTokenizer]
-    text: Mapping[str, Iterable[str]]
+    sides: Sequence[Iterable[str]]
 
     def __iter__(self) -> Iterator[str]:
-        for tokenizer in self.tokenizers:
-            yield from filter(None, map(tokenizer.prepare, self.text[tokenizer.language]))
+        for tokenizer, lines in zip(self.tokenizers, self.sides, strict=True):
+            yield from filter(None, map(tokenizer.prepare, lines))
 
 
 # --- one function for each kind: training text in, the library's tokenizer out ----------------------------------------

@@ -64,7 +64,7 @@ class Progress:
 def describe(values: dict[str, Any], validation: Validation) -> str:
     """A validation as a person reads it: the figures, the samples, and a warning where there is need for one."""
     lines = [
-        f"epoch {values['epoch']}, update {values['step']}: validation {validation.summary}"
+        f"epoch {int(values['epoch'])}, update {values['step']}: validation {validation.summary}"
         + (" (best so far)" if values["best"] else "")
     ]
     lines += [f"  {name:<11} {text}" for sample in validation.samples for name, text in sample.items()]

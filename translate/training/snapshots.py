@@ -1,12 +1,16 @@
 """The weights at the last validations, and their mean (Vaswani et al., 2017, section 6.1)."""
 
+import logging
 from pathlib import Path
 
 from torch import Tensor, nn
 
+from translate.errors import CheckpointError
 from translate.storage import read_tensors
 from translate.training.checkpoint import StateStore
 from translate.training.writer import Writer
+
+log = logging.getLogger("translate")
 
 
 class Snapshots:
@@ -22,15 +26,20 @@ class Snapshots:
     def mean(self) -> dict[str, Tensor]:
         """The mean of every parameter over the snapshots; none where there are fewer than two of them.
 
+        Damaged ones are passed over, and named in the log.
+
         Raises:
-            CheckpointError: a snapshot could not be written, or is damaged.
+            CheckpointError: a snapshot could not be written.
         """
         self._store.wait()
-        paths = self._store.paths()
-        if len(paths) < 2:
-            return {}
-        total, _ = read_tensors(paths[0])
-        for path in paths[1:]:
-            for name, tensor in read_tensors(path)[0].items():
-                total[name] += tensor
-        return {name: tensor / len(paths) for name, tensor in total.items()}
+        total: dict[str, Tensor] = {}
+        count = 0
+        for path in self._store.paths():
+            try:
+                weights, _ = read_tensors(path)
+            except CheckpointError as error:
+                log.warning("%s; the mean is taken without it", error)
+                continue
+            total = {name: total[name] + weight if total else weight for name, weight in weights.items()}
+            count += 1
+        return {name: tensor / count for name, tensor in total.items()} if count > 1 else {}

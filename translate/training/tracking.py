@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import math
 import os
 import sys
@@ -12,17 +13,25 @@ from tqdm import tqdm
 
 from translate.errors import CheckpointError
 
+log = logging.getLogger("translate")
+
 
 class MetricsLog:
     """A file of JSON lines. Rows are the same for the same run; all that depends on the clock is under "timing"."""
 
     def __init__(self, path: Path, keep_bytes: int = 0) -> None:
-        """Open for writing, and drop what an interrupted run wrote after the state that is resumed."""
+        """Open for writing, and drop what an interrupted run wrote after the state that is resumed.
+
+        Of a file that lacks rows, as after a power failure, the half of a row goes.
+        """
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab", buffering=0)
-            self._file.truncate(min(keep_bytes, path.stat().st_size))
+            kept = path.read_bytes()[:keep_bytes]
+            if len(kept) < keep_bytes:
+                log.warning("%s lacks rows that the run had written", path)
+            self._file.truncate(kept.rfind(b"\n") + 1)
             self._file.seek(0, os.SEEK_END)  # Until the first row it would stand where the file ended before.
         except OSError as error:
             raise CheckpointError(f"cannot write {path}: {error.strerror}; choose another folder: output=…") from error
@@ -40,9 +49,9 @@ class MetricsLog:
                 f"cannot write {self._path}: {error.strerror}; free some space, and go on with --resume"
             ) from error
 
-    @property
-    def size(self) -> int:
-        """Bytes written so far."""
+    def sync(self) -> int:
+        """See that all rows are on the disk; returns the bytes written so far."""
+        os.fsync(self._file)
         return self._file.tell()
 
     def close(self) -> None:
@@ -58,8 +67,7 @@ class NoMetrics(MetricsLog):
     def write(self, kind: str, values: dict[str, Any], timing: dict[str, float]) -> None:
         pass
 
-    @property
-    def size(self) -> int:
+    def sync(self) -> int:
         return 0
 
     def close(self) -> None:

@@ -280,9 +280,11 @@ class Trainer:
         progress.non_finite += 1
         self.bar.say(f"update {progress.step + 1} skipped: the norm of its gradient is {norm}")
         if progress.non_finite == NON_FINITE_UPDATES:
+            clipped = "" if self.config.clip_norm else ", set training.clip_norm"
+            narrow = "" if self.update.dtype is torch.float32 else ", or use training.precision=float32"
             raise TrainingError(
                 f"the gradient was not a number in {NON_FINITE_UPDATES} updates in a row; "
-                "lower training.optimizer.lr, raise training.schedule.warmup_steps, or use training.precision=float32"
+                f"lower training.optimizer.lr, raise training.schedule.warmup_steps{clipped}{narrow}"
             )
 
     def _validate(self) -> None:
@@ -332,7 +334,7 @@ class Trainer:
             self.processes.first(lambda: self.save_best(kind, model, validation, progress))
         values = {
             "step": progress.step,
-            "epoch": progress.epoch + progress.position // self.updates_per_epoch,
+            "epoch": progress.epoch + progress.position / self.updates_per_epoch,
             "nll": validation.nll,
             "perplexity": perplexity(validation.nll),
             "accuracy": validation.accuracy,
@@ -366,7 +368,7 @@ class Trainer:
         self.processes.first(lambda: self.states.reserve(tensors))
 
     def _save(self) -> None:
-        self.progress.log_bytes = self.metrics.size
+        self.progress.log_bytes = self.metrics.sync()
         values = {"progress": self.progress.to_dict(), "identity": self.identity}
         tensors = pack(self.parallel, self.update.optimizers, self.processes)
         self.processes.first(lambda: self.states.save(self.progress.step, tensors, values))
