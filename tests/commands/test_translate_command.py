@@ -2,9 +2,9 @@
 
 import gzip
 import io
+import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -136,25 +136,27 @@ def test_line_numbers_go_on_from_chunk_to_chunk(
     assert suspicious.startswith("line 6: the model, which reads es, knows 1 of its 3 tokens")
 
 
-@pytest.mark.parametrize(("typing", "chunk"), [(True, 1000), (False, 1)], ids=["keyboard", "pipe"])
+@pytest.mark.parametrize("typing", [True, False], ids=["keyboard", "pipe"])
 def test_what_is_translated_is_given_out_before_more_is_read(
-    typing: bool, chunk: int, translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
+    typing: bool, translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person at the keyboard is answered line by line."""
-    monkeypatch.setattr(command, "CHUNK", chunk)
     output = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output))
-    answered: list[bytes] = []
+    blocks = iter([b"el gato\nel", b" perro\n", b"el ni\xc3", b"\xb1o", b""])
+    answered: list[str] = []
 
-    def arriving() -> Iterator[bytes]:
-        yield b"el gato\n"
-        answered.append(output.getvalue())
-        yield b"el perro\n"
+    def read1(size: int) -> bytes:
+        answered.append(output.getvalue().decode())
+        return next(blocks)
 
-    translate(stdin=SimpleNamespace(buffer=arriving(), isatty=lambda: typing))
-    first, second = translator.translate(["el gato", "el perro"])
-    assert [answer.decode() for answer in answered] == [joined([first])]
-    assert output.getvalue().decode() == joined([first, second])
+    nothing_waits, other_end = os.pipe()
+    stream = SimpleNamespace(read1=read1, fileno=lambda: nothing_waits)
+    translate(stdin=SimpleNamespace(buffer=stream, isatty=lambda: typing))
+    os.close(nothing_waits)
+    os.close(other_end)
+    first, second, third = translator.translate(["el gato", "el perro", "el niño"])
+    assert answered == ["", joined([first]), *[joined([first, second])] * 3]
+    assert output.getvalue().decode() == joined([first, second, third])
 
 
 def test_a_person_who_waits_sees_how_far_it_is(

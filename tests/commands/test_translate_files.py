@@ -15,9 +15,10 @@ from translate.commands import translate as command
 from translate.translator import Translator
 
 
-def test_standard_input_that_is_not_utf8(translate: Call) -> None:
+def test_standard_input_that_is_not_utf8(translate: Call, translator: Translator) -> None:
     message = "standard input, line 2, byte 4: invalid continuation byte; give UTF-8 text"
-    assert translate(stdin=b"el gato\nel \xf1i\xf1o\n") == Outcome(2, "", f"error: {message}\n")
+    done = joined(translator.translate(["el gato"]))
+    assert translate(stdin=b"el gato\nel \xf1i\xf1o\n") == Outcome(2, done, f"error: {message}\n")
 
 
 def test_a_file_that_is_not_utf8(translate: Call, tmp_path: Path) -> None:

@@ -81,6 +81,23 @@ def test_output_that_was_closed_is_nowhere(model: Path, tmp_path: Path) -> None:
     assert len((tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")) == 2
 
 
+def test_whoever_waits_for_an_answer_to_each_line_gets_it(model: Path, tmp_path: Path) -> None:
+    with started("translate", "--checkpoint", model, folder=tmp_path) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answers = []
+        for line in (b"bako", b"defi", b"lu"):
+            process.stdin.write(line + b"\n")
+            process.stdin.flush()
+            answers.append(process.stdout.readline())
+        process.stdin.write(b"mo")
+        process.stdin.close()
+        assert process.stdout.read().endswith(b"\n")
+        assert process.wait() == 0
+    together = run("translate", "--checkpoint", model, folder=tmp_path, stdin=b"bako\ndefi\nlu\n")
+    assert together.stdout == b"".join(answers)
+
+
 # --- from anywhere ---------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from select import select
+from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import leave_on_sigterm, run
@@ -17,11 +18,14 @@ from translate.files import unfinished
 from translate.paths import resolved
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from tqdm import tqdm
 
     from translate.translator import Translation, Translator
 
 CHUNK = 1000  # Lines translated together: sorted by length, they make full batches.
+BLOCK = 1 << 16  # bytes of standard input, at most, at a time
 
 log = logging.getLogger("translate")
 
@@ -63,7 +67,6 @@ def translate(asked: argparse.Namespace) -> None:
     """Read, translate, write; one line, or one group of n rows, comes out for each line that goes in."""
     from translate.config.schema import LabelledDataConfig
     from translate.data.inventory import text_files
-    from translate.data.lines import chunks
     from translate.device import keep_memory, release_memory
     from translate.translator import Translator
 
@@ -74,14 +77,13 @@ def translate(asked: argparse.Namespace) -> None:
     refuse_to_replace(asked.output, {"a text of the model's data": text_files(translator.config.data)})
     settings = settings_of(translator, asked)
     rows = n_best_labels if isinstance(translator.config.data, LabelledDataConfig) else n_best_rows
-    # A person at the keyboard waits for an answer to each line; a pipe wants full batches.
     typing = not asked.sentences and not asked.input and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         log.info("type a sentence and Enter; Ctrl-D ends")
     keep_memory()
     number = truncated = 0
     with open_output(asked.output) as output, progress(shown=bool(asked.output) and not typing) as bar:
-        for some in chunks(lines, 1 if typing else CHUNK):
+        for some in lines:
             if asked.unknown:
                 report_unknown(translator, some, number + 1)
             for hypotheses in translator.n_best(some, asked.n_best or 1, settings, first_line=number + 1):
@@ -106,17 +108,15 @@ def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | No
             raise ConfigError(f"the translations would replace {what} {output}; name another file: --output FILE")
 
 
-def source_lines(asked: argparse.Namespace) -> Iterable[str]:
-    """The lines to translate: arguments, a file, or standard input as it comes."""
+def source_lines(asked: argparse.Namespace) -> Iterator[list[str]]:
+    """The lines to translate, some at a time: arguments, a file, or standard input as it comes."""
+    from translate.data.lines import chunks, read_lines
+
     if asked.sentences and asked.input:
         raise ConfigError("sentences and --input are both given; use one of them")
     if asked.sentences:
-        return argument_lines(asked.sentences)
-    if asked.input:
-        from translate.data.lines import read_lines
-
-        return read_lines(asked.input)
-    return standard_input()
+        return chunks(argument_lines(asked.sentences), CHUNK)
+    return chunks(read_lines(asked.input), CHUNK) if asked.input else standard_input()
 
 
 def argument_lines(sentences: Sequence[str]) -> list[str]:
@@ -126,13 +126,49 @@ def argument_lines(sentences: Sequence[str]) -> list[str]:
     return [line for text in texts for line in text.split("\n")]
 
 
-def standard_input() -> Iterator[str]:
-    """The lines of standard input, as they arrive. DataError names a line that is not UTF-8."""
+def standard_input() -> Iterator[list[str]]:
+    """The lines of standard input that have arrived, so that whoever writes one by one gets an answer to each.
+
+    DataError names a line that is not UTF-8; those before it come first.
+    """
     if sys.stdin is None:  # It was closed before we began.
         return
-    for number, content in enumerate(sys.stdin.buffer, start=1):
-        line = decode(content.removesuffix(b"\n").removesuffix(b"\r"), f"standard input, line {number}")
-        yield line.removeprefix("\ufeff") if number == 1 else line
+    stream = cast("BufferedReader", sys.stdin.buffer)
+    begun, lines, number = b"", [], 0
+    while block := stream.read1(BLOCK):
+        *contents, begun = (begun + block).split(b"\n")
+        for content in contents:
+            number += 1
+            try:
+                lines.append(line_of(content, number))
+            except DataError:
+                if lines:
+                    yield lines
+                raise
+            if len(lines) == CHUNK:
+                yield lines
+                lines = []
+        if lines and not more_has_arrived(stream):
+            yield lines
+            lines = []
+    if begun:
+        lines.append(line_of(begun, number + 1))
+    if lines:
+        yield lines
+
+
+def line_of(content: bytes, number: int) -> str:
+    """A line of standard input. DataError where it is not UTF-8."""
+    line = decode(content.removesuffix(b"\r"), f"standard input, line {number}")
+    return line.removeprefix("\ufeff") if number == 1 else line
+
+
+def more_has_arrived(stream: "BufferedReader") -> bool:
+    """Whether the next read need not wait. Of a pipe of Windows that cannot be known."""
+    try:
+        return bool(select([stream], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True
 
 
 def decode(content: bytes, place: str) -> str:
