@@ -77,20 +77,22 @@ def evaluate(
     references: Sequence[str],
     language: str = "en",
     *,
+    others: Sequence[Sequence[str]] = (),
     tokens: tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]] | None = None,
 ) -> EvaluationReport:
-    """Score detokenized translations into `language` against raw references.
+    """Score detokenized translations into `language` against raw references, and `others` of the same lines.
 
-    With `tokens` (of both) the tokenized BLEU as well.
+    With `tokens` (of translations and first references) the tokenized BLEU as well.
 
     Raises DataError if there is nothing to score or if the counts differ.
     """
     _check_counts(hypotheses, references)
     tokenizer = bleu_tokenizer(language)
     bleu, bleu_lowercase, chrf = BLEU(tokenize=tokenizer), BLEU(tokenize=tokenizer, lowercase=True), CHRF()
-    cased = bleu.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
-    lowercase = bleu_lowercase.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
-    characters = chrf.corpus_score(hypotheses, [references])
+    every = [references, *others]
+    cased = bleu.corpus_score(hypotheses, every, n_bootstrap=RESAMPLES)
+    lowercase = bleu_lowercase.corpus_score(hypotheses, every, n_bootstrap=RESAMPLES)
+    characters = chrf.corpus_score(hypotheses, every)
     return EvaluationReport(
         bleu=_score_with_interval(bleu, cased),
         bleu_lowercase=_score_with_interval(bleu_lowercase, lowercase),

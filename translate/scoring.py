@@ -56,22 +56,26 @@ def score(
     text: ParallelText,
     settings: DecodingConfig,
     *,
+    references: Sequence[Sequence[str]] = (),
     checkpoints: Sequence[Path] = (),
     tokenized: bool = False,
 ) -> ScoredText:
     """Translate `text` and score the result; `tokenized` adds the BLEU of the tutorials.
 
-    `checkpoints` are the files of the models, to be named in the report.
+    `references` are further translations of the whole text; `checkpoints` are the files of the models, to be named in
+    the report.
 
     Encoded text from the cache of the training is used where it is there, so that scoring needs no tokenizer.
 
     Raises:
-        ConfigError: `tokenized` is asked of a model that gives labels.
+        ConfigError: `tokenized`, or several references, are asked of a model that gives labels.
     """
     saved = translator.saved
     labelled = isinstance(saved.config.data, LabelledDataConfig)
     if labelled and tokenized:
         raise ConfigError("labels have no BLEU; leave --tokenized-bleu out")
+    if labelled and references:
+        raise ConfigError("a text has one label; give one --reference")
     cache = saved.config.data.cache
     encoded = CorpusCache(cache).find((saved.source, saved.target), text) if cache else None
     sources = saved.source.encode(text.source) if encoded is None else list(encoded.source)
@@ -87,7 +91,7 @@ def score(
         tokens = None
         if tokenized:
             tokens = (list(map(saved.target.tokenize, hypotheses)), list(map(saved.target.tokenize, text.target)))
-        report = evaluate(hypotheses, text.target, saved.target.language, tokens=tokens)
+        report = evaluate(hypotheses, text.target, saved.target.language, others=references, tokens=tokens)
         language = saved.target.language
         for warning in (form_warning(hypotheses, text.target), spaces_warning(text.target, language)):
             if warning:

@@ -210,11 +210,26 @@ def test_a_folder_of_splits_is_of_no_use_to_files(run: Callable[..., Outcome]) -
     )
 
 
-@pytest.mark.parametrize("option", ["--split", "--source", "--reference"])
+@pytest.mark.parametrize("option", ["--split", "--source"])
 def test_one_text_is_scored(option: str, run: Callable[..., Outcome]) -> None:
     said = run(option, "a", option, "b")
     assert said.code == 2
-    assert f"{option} is given twice; score one text at a time, with one reference" in said.err
+    assert f"{option} is given twice; score one text at a time" in said.err
+
+
+def test_several_references(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
+    source, reference = project.corpus / "test.es", project.corpus / "test.it"
+    one = run("--source", source, "--reference", reference)
+    perfect = write_lines(tmp_path / "perfect", [*read_lines(tmp_path / "report.txt"), ""])
+    both = run("--source", source, "--reference", reference, "--reference", perfect)
+    assert one.code == both.code == 0
+    assert both.out.count(" nrefs:2|") == 3
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert (report["bleu"]["value"], report["chrf"]["value"]) == (pytest.approx(100), pytest.approx(100))
+    short = write_lines(tmp_path / "short", ["il gatto"])
+    said = run("--source", source, "--reference", reference, "--reference", short)
+    assert said.err.endswith(f"error: {short} has 1 lines, and test.es / test.it has 20: give one for each\n")
+    assert said.code == 2
 
 
 def test_translations_that_belong_to_no_report_are_not_replaced(call: Call, project: Project, tmp_path: Path) -> None:

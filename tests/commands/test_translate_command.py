@@ -176,6 +176,24 @@ def test_a_person_who_waits_sees_how_far_it_is(
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
+def test_given_translations_are_scored(
+    translate: Call, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "CHUNK", 2)
+    lines, given = ["el gato", "", "el perro"], ["il gatto", "", "cane"]
+    file = write_lines(tmp_path / "given", given)
+    expected = [f"{figure:.4f}" for figure in translator.log_probabilities(lines, given)]
+    assert translate("--score", file, *lines) == Outcome(0, joined(expected), "")
+    assert float(expected[0]) < float(expected[1]) == 0
+    for some in (lines[:2], [*lines, "el gato"]):
+        said = translate("--score", file, *some)
+        assert said.code == 2
+        assert "error: " in said.err
+    assert translate("--score", file, "--n-best", "2", *lines) == Outcome(
+        2, "", "error: --score translates nothing; leave --n-best out\n"
+    )
+
+
 def test_n_best(translate: Call, translator: Translator) -> None:
     said = translate("--n-best", "3", "el gato come", "", "el perro")
     rows = [row.split("\t") for row in said.out.split("\n")[:-1]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import leave_on_sigterm, run
-from translate.errors import ConfigError
+from translate.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from translate.config.schema import DecodingConfig
@@ -33,7 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--source", type=Path, action=Once, help="file with the source sentences or texts, instead of a split"
     )
-    parser.add_argument("--reference", type=Path, action=Once, help="file with the reference translations or labels")
+    parser.add_argument(
+        "--reference",
+        type=Path,
+        action="append",
+        help="file with the reference translations or labels; several times where there are several translations",
+    )
     parser.add_argument(
         "--json", type=Path, metavar="FILE.json", help="where to write the report; default: beside the model"
     )
@@ -49,7 +54,7 @@ class Once(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
         if getattr(namespace, self.dest) is not None:
-            parser.error(f"{self.option_strings[0]} is given twice; score one text at a time, with one reference")
+            parser.error(f"{self.option_strings[0]} is given twice; score one text at a time")
         setattr(namespace, self.dest, value)
 
 
@@ -59,20 +64,24 @@ def evaluate(asked: argparse.Namespace) -> None:
     from translate.scoring import score
     from translate.translator import Translator
 
-    if (asked.split is None) == (asked.source is None) or (asked.source is None) != (asked.reference is None):
+    first, *others = asked.reference or [None]
+    if (asked.split is None) == (asked.source is None) or (asked.source is None) != (first is None):
         raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
     if asked.source is not None and asked.data_root is not None:
         raise ConfigError("--data-root is the folder of a --split; leave it out beside --source and --reference")
     checkpoints = models_of(asked)
     report = report_path(asked, checkpoints)
     translator = Translator.load(checkpoints, asked.device)
-    text = read_text(asked, translator)
+    text = read_text(asked, translator, first)
+    references = [further_references(path, text) for path in others]
     settings = settings_of(translator, asked)
     log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
     if another := another_report(report, text, settings, checkpoints):
         log.warning("%s is replaced, which was about %s; --json FILE.json keeps both", report, another)
     keep_memory()
-    scored = score(translator, text, settings, checkpoints=checkpoints, tokenized=asked.tokenized_bleu)
+    scored = score(
+        translator, text, settings, references=references, checkpoints=checkpoints, tokenized=asked.tokenized_bleu
+    )
     print(scored.report.format())
     warn_of_truncated(scored.details["truncated"], len(text.source))
     scored.write(report)
@@ -80,7 +89,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)
 
 
-def read_text(asked: argparse.Namespace, translator: "Translator") -> "ParallelText":
+def read_text(asked: argparse.Namespace, translator: "Translator", reference: Path | None) -> "ParallelText":
     """The split, or the two files, of the kind of text that the model was trained on."""
     from translate.config.schema import LabelledDataConfig
     from translate.data.corpus import names_of_split, read_pair, read_split
@@ -91,14 +100,26 @@ def read_text(asked: argparse.Namespace, translator: "Translator") -> "ParallelT
     root = asked.data_root or data.root
     if isinstance(data, LabelledDataConfig):
         labels = translator.saved.target.vocabulary.words
-        if asked.split is None:
-            return read_texts_and_labels(asked.source, asked.reference, labels)
+        if reference is not None:
+            return read_texts_and_labels(asked.source, reference, labels)
         return read_labelled_split(root, asked.split, labels)
-    if asked.split is None:
-        return read_pair(asked.source, asked.reference)
+    if reference is not None:
+        return read_pair(asked.source, reference)
     if not (isinstance(data.valid, str) or asked.data_root) and asked.split in names_of_split("val"):
         return open_corpus(data, data.valid).held()
     return read_split(root, asked.split, data.source, data.target)
+
+
+def further_references(path: Path, text: "ParallelText") -> list[str]:
+    """Further translations of a text, one for each line. DataError where there are more or fewer."""
+    from translate.data.lines import read_lines
+
+    lines = read_lines(path)
+    while len(lines) > len(text.source) and not lines[-1].strip():  # as at the end of its other files
+        lines.pop()
+    if len(lines) != len(text.source):
+        raise DataError(f"{path} has {len(lines)} lines, and {text.name} has {len(text.source)}: give one for each")
+    return lines
 
 
 def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
@@ -117,7 +138,7 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
         folder = folder.parent
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"no report can be written to {folder}; name another file: --json FILE")
-    read = {file.resolve() for file in (*checkpoints, asked.source, asked.reference) if file is not None}
+    read = {file.resolve() for file in (*checkpoints, asked.source, *(asked.reference or [])) if file is not None}
     written = {path.resolve(), beside(path).resolve()}
     if len(written) == 1 or read & written:
         raise ConfigError(

@@ -45,6 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="print N translations a sentence: line number, log-probability, length, score and text, between tabs; "
         "or N labels: line number, log-probability and label",
     )
+    parser.add_argument(
+        "--score",
+        type=Path,
+        metavar="FILE",
+        help="print the log-probability of each line of this file as the translation of its line, translate nothing",
+    )
     parser.add_argument("--unknown", action="store_true", help="list the words that the model does not know")
     add_search_options(parser)
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -64,19 +70,24 @@ def positive(text: str) -> int:
 
 
 def translate(asked: argparse.Namespace) -> None:
-    """Read, translate, write; one line, or one group of n rows, comes out for each line that goes in."""
+    """Read, translate or score, write; one line, or one group of n rows, comes out for each line that goes in."""
     from translate.config.schema import LabelledDataConfig
     from translate.data.inventory import text_files
+    from translate.data.lines import read_lines
     from translate.device import keep_memory, release_memory
     from translate.translator import Translator
 
+    if asked.score and asked.n_best:
+        raise ConfigError("--score translates nothing; leave --n-best out")
     lines = source_lines(asked)
     checkpoints = models_of(asked)
-    refuse_to_replace(asked.output, {"the model": checkpoints, "the text to translate": [asked.input]})
+    read = {"the model": checkpoints, "the text to translate": [asked.input], "the text to score": [asked.score]}
+    refuse_to_replace(asked.output, read)
     translator = Translator.load(checkpoints, asked.device)
     refuse_to_replace(asked.output, {"a text of the model's data": text_files(translator.config.data)})
     settings = settings_of(translator, asked)
     rows = n_best_labels if isinstance(translator.config.data, LabelledDataConfig) else n_best_rows
+    given = read_lines(asked.score) if asked.score else None
     typing = not asked.sentences and not asked.input and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         log.info("type a sentence and Enter; Ctrl-D ends")
@@ -86,13 +97,20 @@ def translate(asked: argparse.Namespace) -> None:
         for some in lines:
             if asked.unknown:
                 report_unknown(translator, some, number + 1)
-            for hypotheses in translator.n_best(some, asked.n_best or 1, settings, first_line=number + 1):
-                number += 1
-                output.writelines(rows(number, hypotheses) if asked.n_best else [f"{hypotheses[0].text}\n"])
-                truncated += not hypotheses[0].finished
+            if given is not None:
+                of_these = given[number : number + len(some)]
+                number += len(some)
+                output.writelines(f"{figure:.4f}\n" for figure in translator.log_probabilities(some, of_these))
+            else:
+                for hypotheses in translator.n_best(some, asked.n_best or 1, settings, first_line=number + 1):
+                    number += 1
+                    output.writelines(rows(number, hypotheses) if asked.n_best else [f"{hypotheses[0].text}\n"])
+                    truncated += not hypotheses[0].finished
             output.flush()
             bar.update(len(some))
             release_memory()
+        if given is not None and number != len(given):
+            raise DataError(f"{asked.score} has {len(given)} lines, and there are {number} to translate")
     warn_of_truncated(truncated, number)
 
 
