@@ -241,6 +241,18 @@ def test_validation_pairs_that_are_trained_on_are_counted(
     assert (f"val: {copied} of {copied + 21} different pairs are in the training text" in caplog.text) == warned
 
 
+@pytest.mark.parametrize(("copies", "warned"), [(0, False), (1, True), (30, True)])
+def test_pairs_with_one_text_on_both_sides_are_counted(
+    tiny: TinyProject, caplog: pytest.LogCaptureFixture, copies: int, warned: bool
+) -> None:
+    source, target = sentences(100, seed=1)
+    corpus = tiny.folder / "corpus"
+    write_split(corpus, "train", source, [*source[:copies], *target[copies:]])
+    write_split(corpus, "val", *sentences(8, seed=2))
+    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
+    assert (f"train: {copies} of 100 pairs have one text on both sides" in caplog.text) == warned
+
+
 @pytest.mark.parametrize("kind", ["bpe, vocab_size: 60, truecase: true", "word"])
 @pytest.mark.parametrize("joint", ["true", "false"])
 def test_both_sides_may_be_of_one_language(kind: str, joint: str, tiny: TinyProject) -> None:

@@ -23,6 +23,7 @@ log = logging.getLogger("translate")
 Read = TypeVar("Read", bound=TextPair)
 
 MUCH = 0.1  # of a text that is unknown
+WORTH_SAYING = 0.01  # of a text that is there twice
 MOST_OF_A_TEST_SET = 1 << 24  # bytes in its files, some 100,000 pairs
 
 
@@ -86,7 +87,7 @@ def read_validation_text(config: Config, train: TextPair) -> ParallelText:
 
 
 def warn_of_copies(train: TextPair, valid: TextPair) -> None:
-    """Say where the same text is given twice, in places where that makes scores worth less, or nothing."""
+    """Say where the same text is given twice, in places where that makes scores or training pairs worth less."""
     for text in (train, valid):
         if text.source_sha256 == text.target_sha256:
             log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
@@ -94,13 +95,27 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
         log.warning("validation text is the training text: its scores say nothing about text that is new to the model")
         return
     pairs = set(zip(valid.source, valid.target, strict=True))
-    known = len(pairs.intersection(zip(train.source, train.target, strict=True)))
-    if known >= len(pairs) / 100:
+    known: set[tuple[str, str]] = set()
+    copies = 0
+    for pair in zip(train.source, train.target, strict=True):
+        copies += pair[0] == pair[1]
+        if pair in pairs:
+            known.add(pair)
+    if copies and copies >= len(train.source) * WORTH_SAYING:
+        log.warning(
+            "%s: %d of %d %s have one text on both sides, from which a model learns to copy; leave them out, unless "
+            "that is meant",
+            train.name,
+            copies,
+            len(train.source),
+            train.unit,
+        )
+    if len(known) >= len(pairs) * WORTH_SAYING:
         log.warning(
             "%s: %d of %d different %s are in the training text, too: scores say less about text that is new to the "
             "model, and the best one is chosen by them; leave those out of one of the two",
             valid.name,
-            known,
+            len(known),
             len(pairs),
             valid.unit,
         )
