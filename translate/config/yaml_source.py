@@ -86,6 +86,15 @@ def read_yaml(path: Path, problems: list[str]) -> Given:
 def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: list[str]) -> Given:
     """The value that `text` writes, None for an empty one; `place` names a line, counted from 1. Raises ConfigError."""
 
+    def text_of(node: Node, path: str) -> str:
+        text: str = node.value
+        # A lone surrogate stands for a byte of the command line that is no UTF-8.
+        readable = re.sub("[\0\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
+        if text != readable:
+            line = node.start_mark.line + 1
+            problems.append(f"{place(line)}: {path or 'top level'}: {text!r} has a character that is none; take it out")
+        return readable
+
     def given(node: Node, path: str) -> Given:
         line = node.start_mark.line + 1
         value: Any
@@ -97,7 +106,7 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
                 if not isinstance(key_node, ScalarNode):
                     problems.append(f"{place(key_line)}: {path or 'top level'}: a key must be a single word")
                     continue
-                key = _text(key_node.value, f"{place(key_line)}: {path or 'top level'}")
+                key = text_of(key_node, path)
                 dotted = f"{path}.{key}" if path else key
                 if key in lines:
                     problems.append(f"{place(key_line)}: {dotted}: given twice, first in line {lines[key]}")
@@ -108,7 +117,7 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
         elif isinstance(node, SequenceNode):
             value = [given(item, path) for item in node.value]
         else:
-            value = _scalar(node, f"{place(line)}: {path or 'top level'}")
+            value = _scalar(node, text_of(node, path))
         return Given(value, place(line), folder)
 
     try:
@@ -143,16 +152,7 @@ def _refuse_aliases_and_tags(text: str) -> None:
             raise ComposerError(None, None, f"{tag}: tags are not read; leave it out", mark)
 
 
-def _text(text: str, place: str) -> str:
-    """The text itself. ConfigError where no file could have it in its name."""
-    # A lone surrogate stands for a byte of the command line that is no UTF-8.
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise ConfigError(f"{place}: {text!r} has a character that is none; take it out")
-    return text
-
-
-def _scalar(node: Node, place: str) -> str | int | float | bool | None:
-    text = _text(node.value, place)
+def _scalar(node: Node, text: str) -> str | int | float | bool | None:
     if node.tag == _NULL:
         return None
     if node.tag == _BOOL:

@@ -6,6 +6,8 @@ import logging
 import math
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,21 +43,27 @@ class MetricsLog:
         rounded = {name: round(value, 3) for name, value in timing.items()}
         figures = {name: None if is_not_finite(value) else value for name, value in values.items()}
         row = json.dumps({"kind": kind, **figures, "timing": rounded}, ensure_ascii=False).encode() + b"\n"
-        try:
+        with self._writing():
             if self._file.write(row) < len(row):  # The next attempt would be refused.
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            raise CheckpointError(
-                f"cannot write {self._path}: {error.strerror}; free some space, and go on with --resume"
-            ) from error
 
     def sync(self) -> int:
-        """See that all rows are on the disk; returns the bytes written so far."""
-        os.fsync(self._file)
+        """See that all rows are on the disk; returns the bytes written so far. CheckpointError where they cannot be."""
+        with self._writing():
+            os.fsync(self._file)
         return self._file.tell()
 
     def close(self) -> None:
         self._file.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot write {self._path}: {error.strerror}; free some space, and go on with --resume"
+            ) from error
 
 
 class NoMetrics(MetricsLog):
