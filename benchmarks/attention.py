@@ -3,10 +3,12 @@
     python benchmarks/attention.py MODEL "SENTENCE" --output PICTURE.png
 
 A row for each token of the translation, the end counted; the darker, the more of a source token it gathers. Needs
-matplotlib: pip install -e '.[dev]'.
+matplotlib: pip install -e '.[dev]'; and where DejaVu Sans lacks the script, as for Chinese, the name of a font that has
+it, in the environment variable FONT.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,11 +23,13 @@ from torch import Tensor
 
 from translate import Translator
 from translate.data.batching import pad_rows
-from translate.decoding.search import search
+from translate.decoding.search import search, tokens_read
+from translate.errors import TranslateError
 from translate.model.transformer import Transformer
 from translate.text.vocabulary import BOS, EOS
 
 mpl.use("Agg")
+mpl.rcParams["font.family"] = [name for name in (os.environ.get("FONT"), "DejaVu Sans") if name]
 from matplotlib import pyplot as plt
 
 
@@ -35,18 +39,23 @@ def main() -> None:
     parser.add_argument("sentence", metavar="SENTENCE")
     parser.add_argument("--output", type=Path, required=True, metavar="PICTURE")
     asked = parser.parse_args()
-    translator = Translator.load(asked.model, device="cpu")
+    try:
+        translator = Translator.load(asked.model, device="cpu")
+    except TranslateError as error:
+        parser.error(str(error))
     model = translator.model
     if not isinstance(model, Transformer):
         parser.error(f"{asked.model} gives labels, for which nothing is looked up while writing")
     [source] = translator.saved.source.encode([asked.sentence])
     if not source:
         parser.error("the sentence is empty")
+    source = source[: tokens_read(model, translator.config.decoding)]
     [[best]] = search(model, [source], translator.config.decoding)
-    weights = cross_attention(model, source, best.tokens)
+    said = [*best.tokens, *([EOS] if best.finished else [])]
+    weights = cross_attention(model, source, said)
 
     columns = translator.saved.source.vocabulary.strings([*source, EOS])
-    rows = translator.saved.target.vocabulary.strings([*best.tokens, EOS])
+    rows = translator.saved.target.vocabulary.strings(said)
     blocks, heads = len(weights), len(weights[0])
     width, height = 1 + 0.2 * len(columns), 1 + 0.2 * len(rows)
     figure, axes = plt.subplots(
@@ -64,7 +73,7 @@ def main() -> None:
 
 @torch.inference_mode()
 def cross_attention(model: Transformer, source: Sequence[int], target: Sequence[int]) -> list[Tensor]:
-    """The weights (H, T, S) of each block of the decoder while it writes `target` and its end (T) from `source` (S)."""
+    """The weights (H, T, S) of each block of the decoder while it writes `target` (T) from `source` and its end (S)."""
     found: list[Tensor] = []
 
     def look(module: Any, inputs: tuple[Any, ...], named: dict[str, Any], _: Tensor) -> None:
@@ -72,7 +81,7 @@ def cross_attention(model: Transformer, source: Sequence[int], target: Sequence[
 
     blocks: list[Any] = list(model.decoder)
     hooks = [block.cross_attention.register_forward_hook(look, with_kwargs=True) for block in blocks]
-    model(*pad_rows([np.array([*source, EOS])]), *pad_rows([np.array([BOS, *target])]))
+    model(*pad_rows([np.array([*source, EOS])]), *pad_rows([np.array([BOS, *target[:-1]])]))
     for hook in hooks:
         hook.remove()
     return found

@@ -21,16 +21,24 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--output", type=Path, required=True, metavar="PICTURE")
     asked = parser.parse_args()
-    rows = {run.name: read_metrics(run) for run in asked.runs}
-    panels: list[tuple[str, str, str]] = [("train", "nll", "training loss, nats a token")]
+    names = [run.name for run in asked.runs]
+    missing = [str(run) for run in asked.runs if not (run / "metrics.jsonl").is_file()]
+    if missing:
+        parser.error(f"there is no metrics.jsonl in {', '.join(missing)}")
+    rows = {str(run) if names.count(run.name) > 1 else run.name: read_metrics(run) for run in asked.runs}
+    panels: list[tuple[str, str, str]] = [("train", "nll", "training loss without smoothing, nats a token")]
     if any(row["kind"] == "validation" and "bleu" in row for run in rows.values() for row in run):
         panels.append(("validation", "bleu", "validation BLEU, greedy"))
 
     figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 3), layout="constrained", squeeze=False)
     for axis, (kind, figure_name, label) in zip(axes[0], panels, strict=True):
         for name, run in rows.items():
-            points = [(row["step"], row[figure_name]) for row in run if row["kind"] == kind]
-            axis.plot(*zip(*points, strict=True), label=name, marker="." if kind == "validation" else None)
+            points = [(row["step"], row[figure_name]) for row in run if row["kind"] == kind and figure_name in row]
+            axis.plot(
+                *(zip(*points, strict=True) if points else ([], [])),
+                label=name,
+                marker="." if kind == "validation" else None,
+            )
         axis.set_xlabel("update")
         axis.set_ylabel(label)
         axis.spines[["top", "right"]].set_visible(False)
@@ -40,8 +48,8 @@ def main() -> None:
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """The rows of a run's log."""
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n") if line]
+    """The rows of a run's log, but for one that is being written."""
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
 
 
 if __name__ == "__main__":

@@ -272,15 +272,15 @@ def is_to_go_on(run: RunFolder, values: dict[str, Any], identity: dict[str, Any]
         CheckpointError: it began with other settings or another text, or its best model is gone.
     """
     refuse_changes(values["identity"], identity)
-    progress = values["progress"]
-    if progress["best_step"] >= 0:
+    progress = Progress.from_dict(values["progress"])
+    if progress.best_step >= 0:
         try:
             read_tensors(run.model)
         except CheckpointError as error:
             raise CheckpointError(
                 f"the best model of the run is gone: {error}; train it anew with --overwrite"
             ) from error
-    over = processes.first(run.finished_after) == progress["step"]
+    over = processes.first(run.finished_after) == progress.step
     return not over or has_another_length(values["identity"], identity)
 
 

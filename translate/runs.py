@@ -120,7 +120,8 @@ class RunFolder:
 def newest_model() -> Path:
     """The model of the run anywhere under checkpoints/ that finished last. CheckpointError where there is none."""
     folder = project_root() / "checkpoints"
-    finished = [run for file in folder.rglob("finished.json") if (run := RunFolder(file.parent)).model.is_file()]
+    files = {*folder.glob("*/finished.json"), *folder.rglob("finished.json")}  # the second does not follow links
+    finished = [run for file in files if (run := RunFolder(file.parent)).model.is_file()]
     if not finished:
         raise CheckpointError(
             f"no finished run under {folder}; train one with: python scripts/train.py --config configs/demo.yaml, "

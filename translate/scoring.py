@@ -3,9 +3,10 @@
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from translate.accuracy import LabelReport, count_labels
@@ -41,11 +42,6 @@ class ScoredText:
             raise DataError(f"cannot write {path}: {error.strerror}; name another file with --json") from error
 
 
-def names(checkpoints: Sequence[Path]) -> list[str]:
-    """The files of models as a report names them."""
-    return [str(path.resolve()) for path in checkpoints]
-
-
 def beside(report: Path) -> Path:
     """The file of the translations that a report is about."""
     return report.with_suffix(".txt")
@@ -56,14 +52,14 @@ def score(
     text: ParallelText,
     settings: DecodingConfig,
     *,
-    references: Sequence[Sequence[str]] = (),
+    references: Mapping[str, Sequence[str]] = MappingProxyType({}),
     checkpoints: Sequence[Path] = (),
     tokenized: bool = False,
 ) -> ScoredText:
     """Translate `text` and score the result; `tokenized` adds the BLEU of the tutorials.
 
-    `references` are further translations of the whole text; `checkpoints` are the files of the models, to be named in
-    the report.
+    `references` are further translations of the whole text by their names, `checkpoints` the files of the models: both
+    are named in the report.
 
     Encoded text from the cache of the training is used where it is there, so that scoring needs no tokenizer.
 
@@ -91,7 +87,9 @@ def score(
         tokens = None
         if tokenized:
             tokens = (list(map(saved.target.tokenize, hypotheses)), list(map(saved.target.tokenize, text.target)))
-        report = evaluate(hypotheses, text.target, saved.target.language, others=references, tokens=tokens)
+        report = evaluate(
+            hypotheses, text.target, saved.target.language, others=list(references.values()), tokens=tokens
+        )
         language = saved.target.language
         for warning in (form_warning(hypotheses, text.target), spaces_warning(text.target, language)):
             if warning:
@@ -99,13 +97,14 @@ def score(
     details = {
         "text": text.name,
         "variant": text.variant,
+        "further_references": list(references),
         "truncated": sum(not translation.finished for translation in translations),
         "seconds": round(seconds, 2),
         "sentences_per_second": round(len(translations) / seconds, 1),
         "device": str(next(translator.model.parameters()).device),
         "commit": commit(),
         "decoding": settings.model_dump(mode="json"),
-        "checkpoints": names(checkpoints),
+        "checkpoints": [str(path.resolve()) for path in checkpoints],
         "seeds": [each.config.seed for each in (saved, *translator.others)],
         "model": saved.about,
         "ensemble_with": [other.about for other in translator.others],

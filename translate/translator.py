@@ -146,9 +146,17 @@ class Translator:
             self._most_tokens = tokens // 2
             log.warning("out of memory: from now on %d source tokens are searched at a time", self._most_tokens)
 
-    def log_probabilities(self, lines: Sequence[str], translations: Sequence[str]) -> list[float]:
+    def log_probabilities(
+        self,
+        lines: Sequence[str],
+        translations: Sequence[str],
+        settings: DecodingConfig | None = None,
+        *,
+        first_line: int = 1,
+    ) -> list[float]:
         """The natural logarithm of the probability of each translation of each line, its end counted.
 
+        `settings` and `first_line` are as in `n_best`; of the settings those count that say how much of a line is read.
         It is that of the one cut that the tokenizer makes of a text, though others may spell it, too; a word that is
         not in the vocabulary counts as the token for unknown words.
 
@@ -163,14 +171,12 @@ class Translator:
             raise ConfigError("this model gives labels, not translations; n_best has their log-probabilities")
         if len(lines) != len(translations):
             raise DataError(f"{len(lines)} lines and {len(translations)} translations: give one for each line")
+        settings = settings or self.config.decoding
         sources = self.saved.source.encode(lines)
-        self._warn_of_long(sources, tokens_read(self.model, self.config.decoding), first_line=1)
-        return log_probabilities(
-            self.model,
-            sources,
-            self.saved.target.encode(translations),
-            self.config.decoding,
-        ).tolist()
+        self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
+        self._warn_of_unreadable(sources, first_line)
+        targets = self.saved.target.encode(translations)
+        return log_probabilities(self.model, sources, targets, settings).tolist()
 
     def settings(self, **asked: str | int | float | None) -> DecodingConfig:
         """The model's own section `decoding`, with the settings in `asked` that are not None in their place.

@@ -118,6 +118,7 @@ def test_a_report_on_something_else_is_not_replaced_without_a_word(
         (("--split", "val", "--search", "greedy"), None),
         (("--split", "test", "--search", "greedy"), "another text"),
         (("--split", "test", "--checkpoint", project.model), "another search and another model"),
+        (("--split", "test", "--checkpoint", project.model, "--batch-tokens", "50"), None),
     ):
         said = run(*arguments)
         assert said.code == 0

@@ -6,7 +6,9 @@ import os
 import re
 import sys
 from pathlib import Path
+from select import select
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tiny_project import LINES, Call, Outcome, joined, write_lines
@@ -136,10 +138,17 @@ def test_line_numbers_go_on_from_chunk_to_chunk(
     assert suspicious.startswith("line 6: the model, which reads es, knows 1 of its 3 tokens")
 
 
-@pytest.mark.parametrize("typing", [True, False], ids=["keyboard", "pipe"])
+def no_sockets(*_: object) -> None:
+    raise OSError(10038, "an operation was attempted on something that is not a socket")  # as on Windows
+
+
+@pytest.mark.parametrize(
+    ("typing", "select"), [(True, select), (False, select), (True, no_sockets), (False, no_sockets)]
+)
 def test_what_is_translated_is_given_out_before_more_is_read(
-    typing: bool, translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
+    typing: bool, select: Any, translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(command, "select", select)
     output = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output))
     blocks = iter([b"el gato\nel", b" perro\n", b"el ni\xc3", b"\xb1o", b""])
@@ -185,10 +194,17 @@ def test_given_translations_are_scored(
     expected = [f"{figure:.4f}" for figure in translator.log_probabilities(lines, given)]
     assert translate("--score", file, *lines) == Outcome(0, joined(expected), "")
     assert float(expected[0]) < float(expected[1]) == 0
-    for some in (lines[:2], [*lines, "el gato"]):
-        said = translate("--score", file, *some)
-        assert said.code == 2
-        assert "error: " in said.err
+    for some, said in (
+        (lines[:2], "more than the 2 to translate"),
+        ([*lines, "el"], "fewer than there are to translate"),
+    ):
+        found = translate("--score", file, *some)
+        assert (found.code, found.err) == (2, f"error: {file} has 3 lines, {said}\n")
+    found = translate(
+        "--score", write_lines(tmp_path / "three", ["il"] * 3), "--max-source", "1", "el", "el", "el gato"
+    )
+    assert len(set(found.out.split("\n")[:-1])) == 1
+    assert found.err == "line 3 has 2 tokens, of which 1 are read: the rest is lost\n"
     assert translate("--score", file, "--n-best", "2", *lines) == Outcome(
         2, "", "error: --score translates nothing; leave --n-best out\n"
     )

@@ -19,6 +19,7 @@ def test_standard_input_that_is_not_utf8(translate: Call, translator: Translator
     message = "standard input, line 2, byte 4: invalid continuation byte; give UTF-8 text"
     done = joined(translator.translate(["el gato"]))
     assert translate(stdin=b"el gato\nel \xf1i\xf1o\n") == Outcome(2, done, f"error: {message}\n")
+    assert translate(stdin=b"el gato\nel \xf1i\xf1o") == Outcome(2, done, f"error: {message}\n")
 
 
 def test_a_file_that_is_not_utf8(translate: Call, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_wildcards_on_one_side_only(tmp_path: Path) -> None:
 
 def test_no_file_fits(tmp_path: Path) -> None:
     write_pair(tmp_path, "a", ["eins"])
-    with pytest.raises(DataError, match=re.escape(f"No file fits {tmp_path}/*.fr. Check the path, and")):
+    with pytest.raises(DataError, match=re.escape(f"No file fits {tmp_path}/*.fr. Check the path, which")):
         open_files(tmp_path / "*.de", tmp_path / "*.fr")
 
 

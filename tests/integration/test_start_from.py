@@ -54,6 +54,15 @@ def test_an_interrupted_run_ends_as_an_uninterrupted_one(
     assert_same_run(resumed, train(tiny.config(*other, f"output={tiny.folder}/again")))
 
 
+def test_a_run_that_was_killed_in_its_first_epoch_goes_on(tiny: TinyProject, other: tuple[str, ...]) -> None:
+    def killed() -> None:
+        raise KeyboardInterrupt  # Nothing is saved then.
+
+    stop(killed, update(2), tiny, *other, error=KeyboardInterrupt)
+    resumed = train(tiny.config(*other), resume=True)
+    assert_same_run(resumed, train(tiny.config(*other, f"output={tiny.folder}/again")))
+
+
 def test_a_run_goes_on_without_the_model_that_it_started_from(
     tiny: TinyProject, model: Path, other: tuple[str, ...]
 ) -> None:

@@ -18,10 +18,11 @@ def model(value: float) -> nn.Linear:
 
 def test_the_mean_of_the_last_ones(tmp_path: Path) -> None:
     snapshots = Snapshots(tmp_path / "made", last=3)
-    assert snapshots.mean() == {}
+    assert snapshots.mean() == (0, {})
     for step, value in enumerate((100.0, 1.0, 2.0, 6.0)):
         snapshots.add(step, model(value))
-    mean = snapshots.mean()
+    count, mean = snapshots.mean()
+    assert count == 3
     assert {name: tensor.shape for name, tensor in mean.items()} == {"weight": (3, 2), "bias": (3,)}
     assert all(torch.equal(tensor, torch.full_like(tensor, 3.0)) for tensor in mean.values())
 
@@ -29,14 +30,16 @@ def test_the_mean_of_the_last_ones(tmp_path: Path) -> None:
 def test_one_is_no_mean(tmp_path: Path) -> None:
     snapshots = Snapshots(tmp_path, last=3)
     snapshots.add(1, model(1.0))
-    assert snapshots.mean() == {}
+    assert snapshots.mean()[0] == 1
 
 
 def test_what_a_lost_run_left_is_replaced(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path, last=2)
+    snapshots = Snapshots(tmp_path, last=3)
     for step, value in ((1, 1.0), (2, 3.0), (3, 100.0), (2, 5.0)):  # back to a state before update 3
         snapshots.add(step, model(value))
-    assert all(torch.equal(tensor, torch.full_like(tensor, 3.0)) for tensor in snapshots.mean().values())
+    count, mean = snapshots.mean()
+    assert count == 2
+    assert all(torch.equal(tensor, torch.full_like(tensor, 3.0)) for tensor in mean.values())
 
 
 def test_a_damaged_one_is_passed_over_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -46,9 +49,11 @@ def test_a_damaged_one_is_passed_over_and_named(tmp_path: Path, caplog: pytest.L
     snapshots.mean()  # By then all are written.
     newest = max(tmp_path.iterdir())
     newest.write_bytes(newest.read_bytes()[:-1])
-    assert all(torch.equal(tensor, torch.full_like(tensor, 2.0)) for tensor in snapshots.mean().values())
+    count, mean = snapshots.mean()
+    assert count == 2
+    assert all(torch.equal(tensor, torch.full_like(tensor, 2.0)) for tensor in mean.values())
     [message] = caplog.messages
     assert newest.name in message
     assert message.endswith("; the mean is taken without it")
     min(tmp_path.iterdir()).unlink()
-    assert snapshots.mean() == {}
+    assert snapshots.mean()[0] == 1

@@ -73,18 +73,20 @@ def evaluate(asked: argparse.Namespace) -> None:
     report = report_path(asked, checkpoints)
     translator = Translator.load(checkpoints, asked.device)
     text = read_text(asked, translator, first)
-    references = [further_references(path, text) for path in others]
+    references = dict(further_references(path, text) for path in others)
     settings = settings_of(translator, asked)
     log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
-    if another := another_report(report, text, settings, checkpoints):
+    if another := another_report(report, text, list(references), settings, translator):
         log.warning("%s is replaced, which was about %s; --json FILE.json keeps both", report, another)
     keep_memory()
     scored = score(
         translator, text, settings, references=references, checkpoints=checkpoints, tokenized=asked.tokenized_bleu
     )
-    print(scored.report.format())
-    warn_of_truncated(scored.details["truncated"], len(text.source))
-    scored.write(report)
+    try:
+        scored.write(report)
+    finally:  # Where it cannot be written, the scores are not lost; where the reader has left, neither is the report.
+        print(scored.report.format())
+        warn_of_truncated(scored.details["truncated"], len(text.source))
     rate = scored.details["sentences_per_second"]
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)
 
@@ -110,16 +112,16 @@ def read_text(asked: argparse.Namespace, translator: "Translator", reference: Pa
     return read_split(root, asked.split, data.source, data.target)
 
 
-def further_references(path: Path, text: "ParallelText") -> list[str]:
-    """Further translations of a text, one for each line. DataError where there are more or fewer."""
-    from translate.data.lines import read_lines
+def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]]:
+    """Further translations of a text, one for each line, behind their name. DataError where there are more or fewer."""
+    from translate.data.lines import read_lines, text_sha256
 
     lines = read_lines(path)
     while len(lines) > len(text.source) and not lines[-1].strip():  # as at the end of its other files
         lines.pop()
     if len(lines) != len(text.source):
         raise DataError(f"{path} has {len(lines)} lines, and {text.name} has {len(text.source)}: give one for each")
-    return lines
+    return f"{path.name}, sha256 {text_sha256(lines)[:8]}…", lines
 
 
 def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
@@ -155,15 +157,18 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
 
 
 def another_report(
-    report: Path, text: "ParallelText", settings: "DecodingConfig", checkpoints: Sequence[Path]
+    report: Path, text: "ParallelText", references: list[str], settings: "DecodingConfig", translator: "Translator"
 ) -> str | None:
     """What the report that is there was about, where that was another text, search or choice of models."""
-    from translate.scoring import names
-
+    models = [each.about for each in (translator.saved, *translator.others)]
+    now = {"text": [text.variant, references], "search": settings.model_dump(mode="json"), "model": models}
     try:
         before = json.loads(report.read_bytes())
-        now = {"text": text.variant, "search": settings.model_dump(mode="json"), "model": names(checkpoints)}
-        then = {"text": before["variant"], "search": before["decoding"], "model": before["checkpoints"]}
+        then = {
+            "text": [before["variant"], before.get("further_references", [])],
+            "search": {**before["decoding"], "batch_tokens": settings.batch_tokens},  # changes no translation
+            "model": [before["model"], *before["ensemble_with"]],
+        }
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
     changed = [key for key in now if now[key] != then[key]]

@@ -25,7 +25,10 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam-size", type=int, metavar="K", help="hypotheses kept alive in beam search")
     parser.add_argument("--length-penalty", type=float, metavar="A", help="exponent of the length in the score")
     parser.add_argument(
-        "--max-ratio", type=float, metavar="R", help="most tokens of a translation for each token of its source"
+        "--max-ratio",
+        type=float,
+        metavar="R",
+        help="most tokens of a translation for each of its source, beside decoding.max_extra",
     )
     parser.add_argument(
         "--max-source",

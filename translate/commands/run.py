@@ -105,8 +105,11 @@ def drop_output() -> None:
 
 def reopen_closed_output() -> None:
     """Let what was closed before we began lead nowhere: Python has None in its place, and the next file its number."""
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    while (place := os.open(os.devnull, os.O_RDWR)) < 3:  # It gets the lowest number that is free.
+        pass
+    os.close(place)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - until the process ends
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def use_utf8() -> None:

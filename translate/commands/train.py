@@ -1,4 +1,4 @@
-"""Train a model: translate-train --config FILE [section.key=value ...] [--resume | --overwrite].
+"""Train a model: translate-train --config FILE [section.key=value ...] [--resume | --resume-or-start | --overwrite].
 
 Several processes of it, started by torchrun or by the first one, train one model together and speak with one voice.
 """
@@ -74,8 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             first = together is None or together.rank == 0
             run_folder = RunFolder(config.output)
             check_folder(asked, run_folder)
-            resume = asked.resume or (asked.resume_or_start and run_folder.has_states())
             with run_folder.kept_to_one() if first else nullcontext():
+                resume = asked.resume or (asked.resume_or_start and (together or ALONE).first(run_folder.has_states))
                 folder = train(config, resume=resume, overwrite=asked.overwrite, processes=together or ALONE)
         except Interrupted as stop:
             nonlocal interrupted
@@ -99,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
     """CheckpointError where the folder of the run is not there to be resumed, or may not be the one that is meant."""
     from translate.errors import CheckpointError
+    from translate.runs import RunFolder
 
     if asked.resume and not run_folder.path.is_dir():
         raise CheckpointError(
@@ -107,7 +108,10 @@ def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
         )
     # A resolved config names its folder. In a copy of that it would change the original.
     here = asked.config.parent
-    is_of_a_run = asked.config.name == run_folder.config.name and (here / run_folder.states.name).is_dir()
+    beside = RunFolder(here)
+    is_of_a_run = asked.config.name == beside.config.name and any(
+        path.exists() for path in (beside.states, beside.model, beside.metrics)
+    )
     named = any(override.startswith("output=") for override in asked.overrides)
     if is_of_a_run and not named and here.resolve() != run_folder.path.resolve():
         raise CheckpointError(

@@ -42,16 +42,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--n-best",
         type=positive,
         metavar="N",
-        help="print N translations a sentence: line number, log-probability, length, score and text, between tabs; "
-        "or N labels: line number, log-probability and label",
+        help="print at most N translations a sentence, one of an empty line: line number, log-probability, length, "
+        "score and text, between tabs; or N labels: line number, log-probability and label",
     )
     parser.add_argument(
         "--score",
         type=Path,
         metavar="FILE",
-        help="print the log-probability of each line of this file as the translation of its line, translate nothing",
+        help="print the natural logarithm of the probability of each line of this file, as the translation of its "
+        "line; translate nothing",
     )
-    parser.add_argument("--unknown", action="store_true", help="list the words that the model does not know")
+    parser.add_argument(
+        "--unknown", action="store_true", help="also name the words of each line, or its characters, that are unknown"
+    )
     add_search_options(parser)
     given = list(sys.argv[1:] if arguments is None else arguments)
     end = given.index("--") if "--" in given else len(given)  # of the options; argparse would look for some behind it
@@ -99,8 +102,11 @@ def translate(asked: argparse.Namespace) -> None:
                 report_unknown(translator, some, number + 1)
             if given is not None:
                 of_these = given[number : number + len(some)]
+                if len(of_these) < len(some):
+                    raise DataError(f"{asked.score} has {len(given)} lines, fewer than there are to translate")
+                figures = translator.log_probabilities(some, of_these, settings, first_line=number + 1)
+                output.writelines(f"{figure:.4f}\n" for figure in figures)
                 number += len(some)
-                output.writelines(f"{figure:.4f}\n" for figure in translator.log_probabilities(some, of_these))
             else:
                 for hypotheses in translator.n_best(some, asked.n_best or 1, settings, first_line=number + 1):
                     number += 1
@@ -110,7 +116,7 @@ def translate(asked: argparse.Namespace) -> None:
             bar.update(len(some))
             release_memory()
         if given is not None and number != len(given):
-            raise DataError(f"{asked.score} has {len(given)} lines, and there are {number} to translate")
+            raise DataError(f"{asked.score} has {len(given)} lines, more than the {number} to translate")
     warn_of_truncated(truncated, number)
 
 
@@ -152,25 +158,29 @@ def standard_input() -> Iterator[list[str]]:
     if sys.stdin is None:  # It was closed before we began.
         return
     stream = cast("BufferedReader", sys.stdin.buffer)
-    begun, lines, number = b"", [], 0
-    while block := stream.read1(BLOCK):
-        *contents, begun = (begun + block).split(b"\n")
-        for content in contents:
-            number += 1
-            try:
-                lines.append(line_of(content, number))
-            except DataError:
-                if lines:
+    lines: list[str] = []
+    begun: list[bytes] = []  # what has arrived of the line under way
+    number = 0
+    try:
+        while block := stream.read1(BLOCK):
+            first, *others = block.split(b"\n")
+            begun.append(first)
+            for content in others:
+                number += 1
+                lines.append(line_of(b"".join(begun), number))
+                begun = [content]
+                if len(lines) == CHUNK:
                     yield lines
-                raise
-            if len(lines) == CHUNK:
+                    lines = []
+            if lines and not more_has_arrived(stream):
                 yield lines
                 lines = []
-        if lines and not more_has_arrived(stream):
+        if any(begun):
+            lines.append(line_of(b"".join(begun), number + 1))
+    except DataError:
+        if lines:
             yield lines
-            lines = []
-    if begun:
-        lines.append(line_of(begun, number + 1))
+        raise
     if lines:
         yield lines
 
@@ -182,11 +192,11 @@ def line_of(content: bytes, number: int) -> str:
 
 
 def more_has_arrived(stream: "BufferedReader") -> bool:
-    """Whether the next read need not wait. Of a pipe of Windows that cannot be known."""
+    """Whether the next read need not wait; False where that cannot be known, as on Windows."""
     try:
         return bool(select([stream], [], [], 0)[0])
     except (OSError, ValueError):
-        return True
+        return False
 
 
 def decode(content: bytes, place: str) -> str:

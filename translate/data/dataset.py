@@ -31,7 +31,7 @@ from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 
-FORMAT = 3  # Goes into every name: entries of another format are never looked at.
+FORMAT = 4  # Goes into every name: entries of another format are never looked at.
 SIDES = ("source", "target")
 
 T = TypeVar("T")

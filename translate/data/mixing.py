@@ -51,7 +51,10 @@ def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
     paths = glob(text.replace("[", "[[]"))  # noqa: PTH207 - that of Path also finds hidden files
     found = [match for path in paths if (match := fits.fullmatch(path))]
     if not found:
-        raise DataError(f"No file fits {pattern}. Check the path, and that its folder may be read.")
+        raise DataError(
+            f"No file fits {pattern}. Check the path, which starts from the folder of the config, and that its folder "
+            "may be read."
+        )
     return {match.groups(): Path(match.string) for match in sorted(found, key=lambda match: match.string)}
 
 

@@ -98,7 +98,7 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
     known: set[tuple[str, str]] = set()
     copies = 0
     for pair in zip(train.source, train.target, strict=True):
-        copies += pair[0] == pair[1]
+        copies += pair[0] == pair[1] and bool(pair[0].strip())
         if pair in pairs:
             known.add(pair)
     if copies and copies >= len(train.source) * WORTH_SAYING:

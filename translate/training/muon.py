@@ -11,11 +11,8 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn, optim
 
-COEFFICIENTS = (
-    3.4445,
-    -4.775,
-    2.0315,
-)  # of Jordan et al.: they lift small singular values fastest, and leave large ones near 1
+# Of Jordan et al.: they lift small singular values fastest, and leave large ones near 1.
+COEFFICIENTS = (3.4445, -4.775, 2.0315)
 STEPS = 5
 
 

@@ -58,13 +58,15 @@ class Progress:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Progress":
         given = {name: value for name, value in values.items() if value is not None}
+        if "best_nll" not in given and "best_figure" not in given:  # States once had 0 there.
+            given["best_step"] = -1
         return cls(**{**given, "recent": Sums(**given["recent"])})
 
 
 def describe(values: dict[str, Any], validation: Validation) -> str:
     """A validation as a person reads it: the figures, the samples, and a warning where there is need for one."""
     lines = [
-        f"epoch {int(values['epoch'])}, update {values['step']}: validation {validation.summary}"
+        f"epoch {values['epoch']:.4g}, update {values['step']}: validation {validation.summary}"
         + (" (best so far)" if values["best"] else "")
     ]
     lines += [f"  {name:<11} {text}" for sample in validation.samples for name, text in sample.items()]

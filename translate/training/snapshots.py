@@ -23,8 +23,8 @@ class Snapshots:
         """Keep the weights after `step` updates; written as training states are."""
         self._store.save(step, dict(model.named_parameters()), {})
 
-    def mean(self) -> dict[str, Tensor]:
-        """The mean of every parameter over the snapshots; none where there are fewer than two of them.
+    def mean(self) -> tuple[int, dict[str, Tensor]]:
+        """How many snapshots there are, and the mean of every parameter over them.
 
         Damaged ones are passed over, and named in the log.
 
@@ -40,6 +40,10 @@ class Snapshots:
             except CheckpointError as error:
                 log.warning("%s; the mean is taken without it", error)
                 continue
-            total = {name: total[name] + weight if total else weight for name, weight in weights.items()}
             count += 1
-        return {name: tensor / count for name, tensor in total.items()} if count > 1 else {}
+            if count == 1:
+                total = weights
+            else:
+                for name, weight in weights.items():
+                    total[name] += weight
+        return count, {name: tensor / count for name, tensor in total.items()}

@@ -115,8 +115,8 @@ class Trainer:
             raise CheckpointError("the processes find different training states; give all of them the same folder")
         if self.progress.step > self.total_steps:
             raise CheckpointError(
-                f"the run has made {self.progress.step} updates, and training.max_epochs and training.max_steps end it "
-                f"after {self.total_steps}; raise them"
+                f"the run has made {self.progress.step} updates, and training.max_epochs or training.max_steps ends it "
+                f"after {self.total_steps}; raise it, or give it as it was given before"
             )
         seed = (self.plan.seed, self.progress.step)
         unpack(tensors, self.parallel, self.update.optimizers, self.processes, seed)
@@ -153,6 +153,7 @@ class Trainer:
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
             # The model that training starts from may be the best one to the end.
             self._measure("validation", self.parallel.whole_model())
+            self._save()  # Its model is there now, and without a state nothing could go on from it.
         if self._validation_is_due():  # A resumed run may have stopped just before, or in the middle of it.
             self._validate()
             self._save()
@@ -299,9 +300,13 @@ class Trainer:
 
     def _validate_mean(self) -> None:
         """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
+        if self.snapshots is None:
+            return
         self.processes.first(self.states.wait)  # Every process reads the snapshots.
-        mean = {} if self.snapshots is None else self.snapshots.mean()
-        if not mean:
+        count, mean = self.snapshots.mean()
+        if len(np.unique(self.processes.gather(count))) > 1:
+            raise CheckpointError("the processes find different snapshots; give all of them the same folder")
+        if count < 2:
             return
         own = {name: weight.clone() for name, weight in self.parallel.weights().items()}
         try:
