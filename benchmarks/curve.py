@@ -1,4 +1,4 @@
-"""Draws how runs learned: training loss by update, and validation BLEU.
+"""Draws how runs learned: training nll (loss without smoothing) by update, and validation BLEU.
 
     python benchmarks/curve.py RUN [RUN …] --output PICTURE.png
 
@@ -26,7 +26,7 @@ def main() -> None:
     if missing:
         parser.error(f"there is no metrics.jsonl in {', '.join(missing)}")
     rows = {str(run) if names.count(run.name) > 1 else run.name: read_metrics(run) for run in asked.runs}
-    panels: list[tuple[str, str, str]] = [("train", "nll", "training loss without smoothing, nats a token")]
+    panels: list[tuple[str, str, str]] = [("train", "nll", "training nll, nats a token")]
     if any(row["kind"] == "validation" and "bleu" in row for run in rows.values() for row in run):
         panels.append(("validation", "bleu", "validation BLEU, greedy"))
 
