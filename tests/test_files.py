@@ -7,7 +7,9 @@ from pathlib import Path
 import filelock
 import pytest
 
+from translate.errors import CheckpointError
 from translate.files import in_turn, locked_at_once
+from translate.runs import RunFolder
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
@@ -35,6 +37,20 @@ def test_file_systems_without_locks_do_without(
     monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
     with in_turn(tmp_path / "lock"), locked_at_once(tmp_path / "other") as alone:
         assert alone
+
+
+def test_the_lock_of_another_user_is_no_missing_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: filelock.FileLock) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    with pytest.raises(PermissionError), locked_at_once(tmp_path / "lock"):
+        pass
+    with (
+        pytest.raises(CheckpointError, match=r"cannot write to .* \(Permission denied\); choose another folder"),
+        RunFolder(tmp_path).kept_to_one(),
+    ):
+        pass
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
