@@ -10,6 +10,14 @@ def resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def exists(path: Path) -> bool:
+    """Whether anything has this path; False where that cannot be seen, as in a folder that may not be entered."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def project_root() -> Path:
     """The checkout that holds this package, or the working directory where the package is installed without one."""
     return _checkout() or Path.cwd()

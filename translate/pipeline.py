@@ -44,7 +44,6 @@ from translate.model_file import SavedModel, fresh_model, load_weights, weights_
 from translate.paths import commit
 from translate.resuming import has_another_length, refuse_changes
 from translate.runs import RunFolder
-from translate.storage import read_tensors
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore
@@ -148,7 +147,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     log_of_run = MetricsLog(run.metrics, keep_bytes=kept) if processes.rank == 0 else NoMetrics()
     with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer):
         progress = trainer.train(metrics, guard)
-    if not run.model.is_file():
+    if not processes.first(run.model.is_file):
         raise CheckpointError(f"{run.model} was removed while training went on; train it anew with --overwrite")
     if not math.isfinite(progress.best_nll):
         log.warning(
@@ -273,13 +272,8 @@ def is_to_go_on(run: RunFolder, values: dict[str, Any], identity: dict[str, Any]
     """
     refuse_changes(values["identity"], identity)
     progress = Progress.from_dict(values["progress"])
-    if progress.best_step >= 0:
-        try:
-            read_tensors(run.model)
-        except CheckpointError as error:
-            raise CheckpointError(
-                f"the best model of the run is gone: {error}; train it anew with --overwrite"
-            ) from error
+    if progress.best_step >= 0 and (damage := processes.first(run.damage_of_model)):
+        raise CheckpointError(f"the best model of the run is gone: {damage}; train it anew with --overwrite")
     over = processes.first(run.finished_after) == progress.step
     return not over or has_another_length(values["identity"], identity)
 

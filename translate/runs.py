@@ -15,6 +15,7 @@ from typing import Any
 from translate.errors import CheckpointError
 from translate.files import locked_at_once, write_whole
 from translate.paths import project_root
+from translate.storage import read_tensors
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ class RunFolder:
     def has_states(self) -> bool:
         """Whether there is a state to resume from."""
         return any(self.states.glob("*.safetensors"))
+
+    def damage_of_model(self) -> str | None:
+        """What is wrong with the best model, if it is not there as it was written."""
+        try:
+            read_tensors(self.model)
+        except CheckpointError as error:
+            return str(error)
+        return None
 
     @contextmanager
     def kept_to_one(self) -> Iterator[None]:

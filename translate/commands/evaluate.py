@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import leave_on_sigterm, run
 from translate.errors import ConfigError, DataError
+from translate.paths import exists
 
 if TYPE_CHECKING:
     from translate.config.schema import DecodingConfig
@@ -133,10 +134,10 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
 
     name = asked.source.name if asked.split is None else asked.split.replace("/", "-")
     path: Path = asked.json or checkpoints[0].parent / f"{name}.json"
-    if os.path.exists(path) and not path.is_file():  # noqa: PTH110 - that of Path raises in a folder without access
+    if exists(path) and not path.is_file():
         raise ConfigError(f"{path} is no file that a report can be written to; name one: --json FILE")
     folder = path.parent
-    while not os.path.exists(folder):  # noqa: PTH110 - It is made, and so are those above it.
+    while not exists(folder):  # It is made, and so are those above it.
         folder = folder.parent
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"no report can be written to {folder}; name another file: --json FILE")
@@ -147,7 +148,7 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
             f"the report {path} and its translations {beside(path).name} would replace each other or a file that is "
             "read; name another file: --json FILE"
         )
-    if os.path.exists(beside(path)) and not path.exists():  # noqa: PTH110
+    if exists(beside(path)) and not exists(path):
         raise ConfigError(
             f"the translations would replace {beside(path)}, which belongs to no report; name another file: --json FILE"
         )

@@ -99,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
     """CheckpointError where the folder of the run is not there to be resumed, or may not be the one that is meant."""
     from translate.errors import CheckpointError
+    from translate.paths import resolved
     from translate.runs import RunFolder
 
     if asked.resume and not run_folder.path.is_dir():
@@ -113,7 +114,7 @@ def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
         path.exists() for path in (beside.states, beside.model, beside.metrics)
     )
     named = any(override.startswith("output=") for override in asked.overrides)
-    if is_of_a_run and not named and here.resolve() != run_folder.path.resolve():
+    if is_of_a_run and not named and resolved(here) != resolved(run_folder.path):
         raise CheckpointError(
             f"{asked.config} lies in one folder of a run and names another, {run_folder.path}; say which is meant: "
             f"output={here} or output={run_folder.path}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from translate.data.corpus import Part, TextPair, open_pair
 from translate.data.lines import JoinedText, text_sha256
 from translate.errors import DataError
+from translate.paths import exists
 
 
 def open_files(source: Path, target: Path) -> TextPair:
@@ -44,7 +45,7 @@ def open_files(source: Path, target: Path) -> TextPair:
 def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
     """The files that fit a pattern, by what its wildcards stand for; a path without any stands for itself."""
     text = str(pattern)
-    if not re.search(r"[*?]", text) or _exists(pattern):
+    if not re.search(r"[*?]", text) or exists(pattern):
         return {(): pattern}
     wild = {"*": "(.*)", "?": "(.)"}
     fits = re.compile("".join(wild.get(character, re.escape(character)) for character in text), re.DOTALL)
@@ -56,13 +57,6 @@ def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
             "may be read."
         )
     return {match.groups(): Path(match.string) for match in sorted(found, key=lambda match: match.string)}
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # in a folder that may not be entered
-        return False
 
 
 def join_corpora(
