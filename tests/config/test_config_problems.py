@@ -365,6 +365,23 @@ def test_a_contradiction_names_every_place_that_takes_part() -> None:
     ]
 
 
+def test_contradictions_are_reported_all_at_once() -> None:
+    text = """\
+data: {kind: labelled}
+model: {kind: classifier, heads: 3, d_model: 257}
+text: {joint_vocabulary: true}
+training: {best: bleu, start_from: x, max_epochs: null}
+"""
+    assert [line.split(":")[1:4] for line in problems(text)] == [
+        ["2", " model", " heads"],
+        ["2", " model", " sinusoidal positions need an even d_model, not 257"],
+        ["4", " training", " max_epochs and max_steps are both null; give at least one of them"],
+        ["4, x.yaml", "1", " training.best"],
+        ["4, x.yaml", "1", " training.start_from is for translation"],
+        ["3, x.yaml", "1", " text.joint_vocabulary is for two languages, and labelled text has one; leave it out"],
+    ]
+
+
 def test_a_bad_value_is_not_reported_again_as_a_contradiction() -> None:
     assert problems("model:\n  d_model: wide\n  heads: 7\n") == [
         "x.yaml:2: model.d_model: given 'wide', allowed: a whole number from 1 to 10000000"

@@ -66,8 +66,9 @@ def check(values: dict[str, Any], place: Callable[[KeyPath], str | None]) -> tup
 def _problems(errors: list[ErrorDetails], values: dict[str, Any]) -> list[_Problem]:
     found: dict[KeyPath, _Problem] = {}
     for error in errors:
-        problem = _problem(error, values)
-        found.setdefault(problem.paths[0], problem)
+        of_error = _contradictions(error, values) if error["type"] == "value_error" else [_problem(error, values)]
+        for problem in of_error:
+            found.setdefault(problem.paths[0], problem)
     # Where text or a section may stand, a section with a bad key is also not text: only the deeper problem is one.
     return [
         problem
@@ -76,14 +77,22 @@ def _problems(errors: list[ErrorDetails], values: dict[str, Any]) -> list[_Probl
     ]
 
 
+def _contradictions(error: ErrorDetails, values: dict[str, Any]) -> list[_Problem]:
+    path = _key_path(error["loc"], values)
+    clashes = error["ctx"]["error"]
+    assert isinstance(clashes, ClashError)
+    return [
+        _Problem(
+            tuple((*path, *key.split(".")) for key in clash.keys),
+            path,
+            f"{_dotted(path)}: {clash.message}" if path else clash.message,
+        )
+        for clash in clashes.clashes
+    ]
+
+
 def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
     path = _key_path(error["loc"], values)
-    if error["type"] == "value_error":
-        clash = error["ctx"]["error"]
-        assert isinstance(clash, ClashError)
-        keys = tuple((*path, *key.split(".")) for key in clash.keys)
-        return _Problem(keys, path, f"{_dotted(path)}: {clash}" if path else str(clash))
-
     if path and isinstance(path[-1], int):
         path = path[:-1]  # What may stand in a list is said of the list.
     cause = path

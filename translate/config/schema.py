@@ -4,8 +4,9 @@ This is the one place where a setting is explained; docs/configuration.md is mad
 (see loading.py) nor about the classes that a name stands for (see the build functions beside those classes).
 """
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -19,18 +20,35 @@ PositiveFloat = Annotated[float, Field(gt=0.0)]
 Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # below, float32 has 0 in its place
 
 
+class Clash(NamedTuple):
+    """Settings that contradict each other; `keys` are their paths from the section that says so."""
+
+    message: str
+    keys: tuple[str, ...]
+
+
+class ClashError(ValueError):
+    """All that contradicts each other in one section."""
+
+    def __init__(self, clashes: list[Clash]) -> None:
+        super().__init__("; ".join(clash.message for clash in clashes))
+        self.clashes = clashes
+
+
 class Section(BaseModel):
     """A group of settings: frozen, strictly typed, and closed to keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    def clashes(self) -> Iterator[Clash]:
+        """Contradictions between settings that are sound by themselves."""
+        yield from ()
 
-class ClashError(ValueError):
-    """Settings that contradict each other; `keys` are their paths from the section that says so."""
-
-    def __init__(self, message: str, *keys: str) -> None:
-        super().__init__(message)
-        self.keys = keys
+    @model_validator(mode="after")
+    def _agree(self) -> "Section":
+        if clashes := list(self.clashes()):
+            raise ClashError(clashes)
+        return self
 
 
 # --- data: which text ------------------------------------------------------------------------------------------------
@@ -66,16 +84,12 @@ class Corpus(Section):
         "those of a model that was trained without them, and both can translate together.",
     )
 
-    @model_validator(mode="after")
-    def _split_or_files(self) -> "Corpus":
+    def clashes(self) -> Iterator[Clash]:
         if [self.source is None, self.target is None] != [self.split is not None] * 2:
-            raise ClashError(
+            yield Clash(
                 "a corpus is either a split or two files; give split, or source and target",
-                "split",
-                "source",
-                "target",
+                ("split", "source", "target"),
             )
-        return self
 
 
 class FilterConfig(Section):
@@ -121,25 +135,19 @@ class DataConfig(CorpusConfig):
     download: bool = Field(False, description="Download Multi30k into `root` where that folder is missing.")
     filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are left out.")
 
-    @model_validator(mode="after")
-    def _a_vocabulary(self) -> "DataConfig":
+    def clashes(self) -> Iterator[Clash]:
         if isinstance(self.train, list) and not any(isinstance(each, str) or each.vocabulary for each in self.train):
-            raise ClashError(
-                "no corpus of train is left to learn vocabularies from; let one have vocabulary: true", "train"
+            yield Clash(
+                "no corpus of train is left to learn vocabularies from; let one have vocabulary: true", ("train",)
             )
-        return self
-
-    @model_validator(mode="after")
-    def _two_sides(self) -> "DataConfig":
         corpora = [*(self.train if isinstance(self.train, list) else [self.train]), self.valid]
         splits = [each for each in corpora if isinstance(each, str) or (isinstance(each, Corpus) and each.split)]
         if self.source == self.target and splits:
-            raise ClashError(
+            yield Clash(
                 f"source and target are both {self.source!r}, which is to tell the files of a split apart; name two "
                 "languages, or, for text of one language, two files in train and in valid",
-                *("source", "target"),
+                ("source", "target"),
             )
-        return self
 
 
 class LabelledFilterConfig(Section):
@@ -204,13 +212,11 @@ class SubwordConfig(Section):
         "with a capital letter. Text whose lines mostly begin with a small one stays as it is.",
     )
 
-    @model_validator(mode="after")
-    def _one_case(self) -> "SubwordConfig":
+    def clashes(self) -> Iterator[Clash]:
         if self.lowercase and self.truecase:
-            raise ClashError(
-                "lowercase leaves no case to mend; set one of lowercase and truecase", "lowercase", "truecase"
+            yield Clash(
+                "lowercase leaves no case to mend; set one of lowercase and truecase", ("lowercase", "truecase")
             )
-        return self
 
 
 class BpeTokenizerConfig(SubwordConfig):
@@ -308,21 +314,21 @@ class EncoderConfig(Section):
         "uniform, like all other matrices, which starts them small and lets them move faster.",
     )
 
-    @model_validator(mode="after")
-    def _heads_divide_the_width(self) -> "EncoderConfig":
-        if self.d_model % self.heads and None in (self.d_qk, self.d_v):
+    def clashes(self) -> Iterator[Clash]:
+        uneven = self.d_model % self.heads != 0
+        if uneven and None in (self.d_qk, self.d_v):
             divisors = [n for n in range(1, min(64, self.d_model) + 1) if self.d_model % n == 0]
-            raise ClashError(
-                f"heads: {self.heads} does not divide d_model: {self.d_model}; possible: {divisors}", "heads", "d_model"
+            yield Clash(
+                f"heads: {self.heads} does not divide d_model: {self.d_model}; possible: {divisors}",
+                ("heads", "d_model"),
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ClashError(f"sinusoidal positions need an even d_model, not {self.d_model}", "d_model", "positions")
-        d_qk = self.d_qk or self.d_model // self.heads
+            yield Clash(f"sinusoidal positions need an even d_model, not {self.d_model}", ("d_model", "positions"))
+        d_qk = self.d_qk or (0 if uneven else self.d_model // self.heads)
         if self.positions == "rotary" and d_qk % 2:
-            raise ClashError(
-                f"rotary positions need an even d_qk (by default d_model / heads), not {d_qk}", "d_qk", "positions"
+            yield Clash(
+                f"rotary positions need an even d_qk (by default d_model / heads), not {d_qk}", ("d_qk", "positions")
             )
-        return self
 
 
 class ModelConfig(EncoderConfig):
@@ -500,13 +506,11 @@ class TrainingConfig(Section):
     )
     samples: Annotated[int, Field(ge=0, le=10_000)] = Field(3, description="Translations shown at each validation.")
 
-    @model_validator(mode="after")
-    def _an_end(self) -> "TrainingConfig":
+    def clashes(self) -> Iterator[Clash]:
         if self.max_epochs is None and self.max_steps is None:
-            raise ClashError(
-                "max_epochs and max_steps are both null; give at least one of them", "max_epochs", "max_steps"
+            yield Clash(
+                "max_epochs and max_steps are both null; give at least one of them", ("max_epochs", "max_steps")
             )
-        return self
 
 
 # --- decoding --------------------------------------------------------------------------------------------------------
@@ -586,49 +590,38 @@ class Config(Section):
         named = {key: {"kind": kind} | values[key] for key, kind in usual.items() if isinstance(values.get(key), dict)}
         return values | named
 
-    @model_validator(mode="after")
-    def _model_fits_the_data(self) -> "Config":
+    def clashes(self) -> Iterator[Clash]:
         labelled = self.data.kind == "labelled"
         if labelled and self.model.kind != "classifier":
-            raise ClashError(
-                "data.kind: labelled is text for a classifier; set model.kind: classifier", "data.kind", "model.kind"
+            yield Clash(
+                "data.kind: labelled is text for a classifier; set model.kind: classifier", ("data.kind", "model.kind")
             )
         if self.model.kind == "classifier" and not labelled:
-            raise ClashError(
-                "model.kind: classifier learns from labelled text; set data.kind: labelled", "model.kind", "data.kind"
+            yield Clash(
+                "model.kind: classifier learns from labelled text; set data.kind: labelled", ("model.kind", "data.kind")
             )
         if labelled and self.training.best in ("bleu", "chrf"):
-            raise ClashError(
+            yield Clash(
                 f"training.best: {self.training.best} is a score of translations; for labels use accuracy or loss",
-                "training.best",
-                "data.kind",
+                ("training.best", "data.kind"),
             )
         if labelled and self.training.start_from is not None:
-            raise ClashError(
+            yield Clash(
                 "training.start_from is for translation: other text may have other labels; leave it out",
-                "training.start_from",
-                "data.kind",
+                ("training.start_from", "data.kind"),
             )
         if labelled and self.text.joint_vocabulary:
-            raise ClashError(
+            yield Clash(
                 "text.joint_vocabulary is for two languages, and labelled text has one; leave it out",
-                "text.joint_vocabulary",
-                "data.kind",
+                ("text.joint_vocabulary", "data.kind"),
             )
         if labelled and isinstance(self.text.tokenizer, WordTokenizerConfig) and self.text.tokenizer.target_model:
-            raise ClashError(
+            yield Clash(
                 "text.tokenizer.target_model cuts translations, and labels are not cut; leave it out",
-                "text.tokenizer.target_model",
-                "data.kind",
+                ("text.tokenizer.target_model", "data.kind"),
             )
-        return self
-
-    @model_validator(mode="after")
-    def _tying_fits_the_vocabulary(self) -> "Config":
         if isinstance(self.model, ModelConfig) and self.model.tie == "all" and not self.text.joint_vocabulary:
-            raise ClashError(
+            yield Clash(
                 "model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
-                "model.tie",
-                "text.joint_vocabulary",
+                ("model.tie", "text.joint_vocabulary"),
             )
-        return self
