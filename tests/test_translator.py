@@ -228,7 +228,7 @@ def test_settings_left_out_are_the_models_own(translator: Translator) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"search": "random"}, "decoding.search: given 'random', allowed: one of greedy, beam"),
+        ({"search": "random"}, "decoding.search: given 'random', allowed: one of greedy, beam, sample"),
         ({"beam_size": 0}, "decoding.beam_size: given 0, allowed: a whole number from 1 to 1000"),
         ({"length_penalty": -1.0}, "decoding.length_penalty: given -1.0, allowed: a number from 0 to 10"),
         ({"beam": 4}, "decoding.beam: unknown key; did you mean 'beam_size'?"),
@@ -254,7 +254,11 @@ def test_n_best(translator: Translator) -> None:
 @pytest.mark.parametrize(
     ("asked", "n", "message"),
     [
-        ({"search": "greedy"}, 2, "greedy search finds one translation of each sentence, not 2; use beam search"),
+        (
+            {"search": "greedy"},
+            2,
+            "greedy search finds one translation of each sentence, not 2; use beam search or samples",
+        ),
         ({"beam_size": 3}, 4, "a beam of 3 cannot give 4 translations; use a beam size of 4"),
     ],
 )

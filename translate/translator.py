@@ -20,6 +20,11 @@ from translate.device import is_out_of_memory, release_memory, resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
 
+OWN_SETTINGS = {
+    "beam": {"beam_size", "length_penalty"},
+    "sample": {"temperature", "top_k", "seed"},
+}  # of a search alone
+
 log = logging.getLogger("translate")
 
 
@@ -93,12 +98,12 @@ class Translator:
     ) -> list[list[Translation]]:
         """At most `n` translations of each line, best first; `settings` are the model's own, or those of `settings()`.
 
-        `first_line` is the number that a warning gives to the first of `lines`.
+        `first_line` is the number of the first of `lines`, in warnings, and among those that are sampled.
 
         Raises:
             TypeError: `lines` is a single text, or one of them is no text.
             ValueError: `n` is less than 1.
-            ConfigError: greedy search, or a beam narrower than `n`, cannot give that many.
+            ConfigError: greedy search, or a beam narrower than `n`, cannot give that many. Samples may be any number.
             DataError: memory runs out with a single sentence.
         """
         check_texts(lines)
@@ -117,16 +122,18 @@ class Translator:
         if n < 1:
             raise ValueError(f"n is {n}, not at least 1")
         if settings.search == "greedy" and n > 1:
-            raise ConfigError(f"greedy search finds one translation of each sentence, not {n}; use beam search")
+            raise ConfigError(
+                f"greedy search finds one translation of each sentence, not {n}; use beam search or samples"
+            )
         if settings.search == "beam" and n > settings.beam_size:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
         self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
         self._warn_of_unreadable(sources, first_line)
-        found = self._search(sources, settings, n)
+        found = self._search(sources, settings, n, first_line - 1)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
     def _search(
-        self, sources: Sequence[Sequence[int] | NDArray[Any]], settings: DecodingConfig, n: int
+        self, sources: Sequence[Sequence[int] | NDArray[Any]], settings: DecodingConfig, n: int, first: int
     ) -> list[list[Hypothesis]]:
         """Search in batches that fit into memory: half as large ones where they do not, from then on."""
         # In batches of no more than this, with the end, each sentence stands alone: a longer one does so anyway.
@@ -134,7 +141,8 @@ class Translator:
         while True:
             tokens = min(self._most_tokens, settings.batch_tokens)
             try:
-                return search(self.model, sources, settings.model_copy(update={"batch_tokens": tokens}), n_best=n)
+                in_batches = settings.model_copy(update={"batch_tokens": tokens})
+                return search(self.model, sources, in_batches, n_best=n, first=first)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -189,8 +197,10 @@ class Translator:
         config, problems = check({**values, "decoding": {**values["decoding"], **given}}, lambda _: "asked for")
         if config is None:
             raise ConfigError("\n".join(problems))
-        if config.decoding.search == "greedy" and (idle := sorted(given.keys() & {"beam_size", "length_penalty"})):
-            raise ConfigError(f"greedy search has no {' and no '.join(idle)}; leave it out, or search with a beam")
+        chosen = config.decoding.search
+        for kind, own in OWN_SETTINGS.items():
+            if kind != chosen and (idle := sorted(given.keys() & own)):
+                raise ConfigError(f"{chosen} search has no {' and no '.join(idle)}; leave it out, or search by {kind}")
         return config.decoding
 
     def unknown_words(self, line: str) -> list[str]:

@@ -225,6 +225,17 @@ def test_a_beam_of_one_is_greedy_search(translate: Call) -> None:
     assert translate("--beam-size", "1", *LINES) == translate("--search", "greedy", *LINES)
 
 
+def test_samples_are_the_same_however_the_lines_come(translate: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["el gato ve"] * 7
+    samples = translate("--search", "sample", *lines).out
+    assert len(set(samples.splitlines())) > 1
+    assert translate("--search", "sample", "--seed", "2", *lines).out != samples
+    monkeypatch.setattr("translate.commands.translate.CHUNK", 2)
+    assert translate("--search", "sample", "--batch-tokens", "1", *lines).out == samples
+    rows = translate("--search", "sample", "--n-best", "3", "--top-k", "4", "--temperature", "0.5", *lines).out
+    assert [row.split("\t")[0] for row in rows.splitlines()] == [str(n) for n in range(1, 8) for _ in range(3)]
+
+
 def test_unknown_words_are_listed_apart(translate: Call) -> None:
     said = translate("--unknown", "el zorro ve", "el gato", "el gato dos años")
     # Whether this little model comes to an end differs between CPUs.
@@ -239,12 +250,17 @@ def test_unknown_words_are_listed_apart(translate: Call) -> None:
     [
         (
             ("--n-best", "2", "--search", "greedy"),
-            "greedy search finds one translation of each sentence, not 2; use beam search",
+            "greedy search finds one translation of each sentence, not 2; use beam search or samples",
         ),
         (("--n-best", "4"), "a beam of 3 cannot give 4 translations; use a beam size of 4"),
         (
             ("--beam-size", "2", "--search", "greedy"),
-            "greedy search has no beam_size; leave it out, or search with a beam",
+            "greedy search has no beam_size; leave it out, or search by beam",
+        ),
+        (("--top-k", "2", "--seed", "3"), "beam search has no seed and no top_k; leave it out, or search by sample"),
+        (
+            ("--search", "sample", "--length-penalty", "1"),
+            "sample search has no length_penalty; leave it out, or search by beam",
         ),
         (("--length-penalty", "-1"), "asked for: decoding.length_penalty: given -1.0, allowed: a number from 0 to 10"),
         (("--length-penalty", "nan"), "asked for: decoding.length_penalty: given nan, allowed: a number from 0 to 10"),

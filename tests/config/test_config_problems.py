@@ -47,15 +47,15 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "training: {max_tokens: 3}",
             "x.yaml:1: training.max_tokens: unknown key; 'max_tokens' belongs to data.filter and training.batch",
         ),
-        ("data: {seed: 3}", "x.yaml:1: data.seed: unknown key; 'seed' belongs to the top level"),
+        ("data: {seed: 3}", "x.yaml:1: data.seed: unknown key; 'seed' belongs to the top level and decoding"),
         (
             "training:\n  batch: {zzz: 3}",
             "x.yaml:2: training.batch.zzz: unknown key; known here: max_tokens, max_sentences, accumulate",
         ),
         (
             "decoding: {kind: x}",
-            "x.yaml:1: decoding.kind: unknown key; known here: search, beam_size, length_penalty, max_ratio, "
-            "max_extra, max_source, batch_tokens",
+            "x.yaml:1: decoding.kind: unknown key; known here: search, beam_size, length_penalty, temperature, "
+            "top_k, seed, max_ratio, max_extra, max_source, batch_tokens",
         ),
         # types and ranges
         ("model: {dropout: 1.5}", "x.yaml:1: model.dropout: given 1.5, allowed: a number from 0 to below 1"),

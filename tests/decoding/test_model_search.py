@@ -136,18 +136,34 @@ def test_a_beam_of_one_is_greedy_search(alpha: float) -> None:
 # --- batches and order -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{"search": "greedy"}, {"beam_size": 4}], ids=["greedy", "beam"])
+@pytest.mark.parametrize(
+    "settings", [{"search": "greedy"}, {"beam_size": 4}, {"search": "sample"}], ids=["greedy", "beam", "sample"]
+)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
     model, sources = random_model(seed), random_sources(128)
     n_best = settings.get("beam_size", 1)
-    alone = [search(model, [source], config(**settings), n_best=n_best)[0] for source in sources]
+    alone = [search(model, [s], config(**settings), n_best=n_best, first=i)[0] for i, s in enumerate(sources)]
     assert len({hypotheses[0].tokens for hypotheses in alone}) > 64
     assert {hypotheses[0].finished for hypotheses in alone} == {True, False}
     for batch_tokens in (100, 10_000):
         together = search(model, sources, config(batch_tokens=batch_tokens, **settings), n_best=n_best)
         for some, others in zip(together, alone, strict=True):
             assert_same(some, others)
+
+
+def test_samples_hang_on_the_seed_and_the_place_of_the_line() -> None:
+    model, sources = random_model(), [[4, 5, 6]] * 40
+    samples = search(model, sources, config(search="sample"), n_best=2)
+    assert len({h.tokens for hypotheses in samples for h in hypotheses}) > 30
+    assert search(model, sources[7:], config(search="sample"), n_best=2, first=7) == samples[7:]
+    assert search(model, sources, config(search="sample", seed=2), n_best=2) != samples
+
+
+def test_a_sample_of_one_token_is_greedy_search() -> None:
+    model, sources = random_model(seed=2), random_sources(40)
+    greedy = [h.tokens for (h,) in search(model, sources, config(search="greedy"))]
+    assert [h.tokens for (h,) in search(model, sources, config(search="sample", top_k=1))] == greedy
 
 
 @pytest.mark.parametrize("n_best", [1, 2, 5])
@@ -202,7 +218,7 @@ def test_check_comes_before_each_step_and_may_end_the_search(monkeypatch: pytest
 # --- what comes out --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam"])
+@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
 def test_no_source_no_tokens(search_by: str) -> None:
     empty = Hypothesis((), 0.0, 0.0, finished=True)
     found = search(random_model(), [[], [4, 5], np.array([], dtype=np.uint16)], config(search=search_by))
@@ -212,7 +228,9 @@ def test_no_source_no_tokens(search_by: str) -> None:
     assert search(random_model(), [[], []], config(search=search_by)) == [[empty], [empty]]
 
 
-@pytest.mark.parametrize("settings", [{"search": "greedy"}, {"beam_size": 6}], ids=["greedy", "beam"])
+@pytest.mark.parametrize(
+    "settings", [{"search": "greedy"}, {"beam_size": 6}, {"search": "sample"}], ids=["greedy", "beam", "sample"]
+)
 def test_specials_never_come_out(settings: dict[str, Any]) -> None:
     model, sources = random_model(seed=4), random_sources(40)
     with torch.no_grad():
@@ -223,7 +241,7 @@ def test_specials_never_come_out(settings: dict[str, Any]) -> None:
     assert not tokens & {UNK, PAD, BOS, EOS}
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam"])
+@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
 @pytest.mark.parametrize(
     ("max_ratio", "max_extra", "words"),
     [(1.0, 0, [1, 3, 10]), (0.01, 0, [1, 1, 1]), (1.5, 2, [4, 7, 17]), (2.0, 10, [12, 16, 30])],
@@ -237,7 +255,7 @@ def test_limits(search_by: str, max_ratio: float, max_extra: int, words: list[in
     assert [(len(h.tokens), h.finished) for (h,) in found] == [(length + 1, False) for length in words]
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam"])
+@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
 def test_learned_positions_cut_what_does_not_fit(search_by: str) -> None:
     model = random_model(positions="learned", max_positions=8)
     settings = config(search=search_by, max_ratio=3.0, max_extra=50, beam_size=3)
@@ -255,7 +273,7 @@ def test_sources_of_any_integer_type(dtype: type[np.integer[Any]]) -> None:
     assert search(model, [np.array(s, dtype=dtype) for s in sources], config()) == search(model, sources, config())
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam"])
+@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
 def test_search_leaves_the_model_fit_for_training(search_by: str) -> None:
     model = random_model(max_positions=4)
     search(model, random_sources(5), config(search=search_by))
@@ -272,7 +290,7 @@ def test_training_text_says_how_long_translations_may_be() -> None:
     assert ratio_for(sources, targets, 10) == LEAST_RATIO
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam"])
+@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
 def test_a_model_that_has_blown_up_gives_a_line_for_each(search_by: str) -> None:
     model = random_model()
     with torch.no_grad():

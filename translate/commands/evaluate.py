@@ -161,13 +161,17 @@ def another_report(
     report: Path, text: "ParallelText", references: list[str], settings: "DecodingConfig", translator: "Translator"
 ) -> str | None:
     """What the report that is there was about, where that was another text, search or choice of models."""
+    from translate.config.schema import DecodingConfig
+
     models = [each.about for each in (translator.saved, *translator.others)]
+    batch_tokens = settings.batch_tokens
     now = {"text": [text.variant, references], "search": settings.model_dump(mode="json"), "model": models}
     try:
         before = json.loads(report.read_bytes())
         then = {
             "text": [before["variant"], before.get("further_references", [])],
-            "search": {**before["decoding"], "batch_tokens": settings.batch_tokens},  # changes no translation
+            # Settings younger than the report had their defaults; the size of batches changes no translation.
+            "search": DecodingConfig().model_dump(mode="json") | before["decoding"] | {"batch_tokens": batch_tokens},
             "model": [before["model"], *before["ensemble_with"]],
         }
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
@@ -180,4 +184,7 @@ def describe(settings: "DecodingConfig") -> str:
     """How is searched, in a few words."""
     if settings.search == "greedy":
         return "greedy search"
+    if settings.search == "sample":
+        most_probable = f" of the {settings.top_k} most probable tokens" if settings.top_k else ""
+        return f"sampling{most_probable}, temperature {settings.temperature:g}, seed {settings.seed}"
     return f"beam of {settings.beam_size}, length penalty {settings.length_penalty:g}"

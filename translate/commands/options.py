@@ -21,9 +21,12 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="model file; several times for an ensemble; default: of the newest finished run in checkpoints/",
     )
-    parser.add_argument("--search", choices=("greedy", "beam"), help="default: as the model was configured")
+    parser.add_argument("--search", choices=("greedy", "beam", "sample"), help="default: as the model was configured")
     parser.add_argument("--beam-size", type=int, metavar="K", help="hypotheses kept alive in beam search")
     parser.add_argument("--length-penalty", type=float, metavar="A", help="exponent of the length in the score")
+    parser.add_argument("--temperature", type=float, metavar="T", help="of samples: below 1 more probable, above less")
+    parser.add_argument("--top-k", type=int, metavar="K", help="of samples: drawn from the K most probable tokens")
+    parser.add_argument("--seed", type=int, metavar="N", help="of samples: another seed draws other translations")
     parser.add_argument(
         "--max-ratio",
         type=float,
@@ -67,6 +70,9 @@ def settings_of(translator: "Translator", asked: argparse.Namespace) -> "Decodin
         search=asked.search,
         beam_size=asked.beam_size,
         length_penalty=asked.length_penalty,
+        temperature=asked.temperature,
+        top_k=asked.top_k,
+        seed=asked.seed,
         max_ratio=asked.max_ratio,
         max_source=asked.max_source,
         batch_tokens=asked.batch_tokens,

@@ -519,7 +519,9 @@ class TrainingConfig(Section):
 class DecodingConfig(Section):
     """How a trained model searches for a translation. Validation while training always searches greedily."""
 
-    search: Literal["greedy", "beam"] = Field("beam", description="Best token at each step, or beam search.")
+    search: Literal["greedy", "beam", "sample"] = Field(
+        "beam", description="Best token at each step, beam search, or tokens drawn as the model's probabilities say."
+    )
     beam_size: Annotated[int, Field(ge=1, le=1000)] = Field(
         5, description="Partial translations kept alive for each sentence."
     )
@@ -527,6 +529,17 @@ class DecodingConfig(Section):
         1.0,
         description="Exponent a in score = log-probability / length^a (after Wu et al., 2016); 0 ranks by "
         "log-probability alone.",
+    )
+    temperature: Annotated[float, Field(ge=0.01, le=100.0)] = Field(
+        1.0,
+        description="Of samples: what log-probabilities are divided by before a token is drawn; below 1 the probable "
+        "ones are drawn more often than the model says.",
+    )
+    top_k: PositiveInt | None = Field(
+        None, description="Of samples: only so many most probable tokens are drawn from. Default: the whole vocabulary."
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(
+        1, description="Of samples: with the same seed a line of the same number and text gets the same translations."
     )
     max_ratio: PositiveFloat | None = Field(
         None,

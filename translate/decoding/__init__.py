@@ -1,12 +1,14 @@
 """Search: from a model's next-token log-probabilities to ids.
 
-Read step.py, then hypothesis.py, greedy.py and beam.py, which know no model and import only torch; search.py brings
-them together with the transformer, ensemble.py with several. rescore.py asks how probable given translations are.
+Read step.py, then hypothesis.py, greedy.py, beam.py and sampling.py, which know no model and import only torch;
+search.py brings them together with the transformer, ensemble.py with several. rescore.py asks how probable given
+translations are.
 """
 
 from translate.decoding.beam import beam_search
 from translate.decoding.greedy import greedy_search
 from translate.decoding.hypothesis import Hypothesis, length_penalized
+from translate.decoding.sampling import sample
 from translate.decoding.step import State, Step
 
-__all__ = ["Hypothesis", "State", "Step", "beam_search", "greedy_search", "length_penalized"]
+__all__ = ["Hypothesis", "State", "Step", "beam_search", "greedy_search", "length_penalized", "sample"]

@@ -14,6 +14,7 @@ from translate.decoding.beam import beam_search
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.greedy import greedy_search
 from translate.decoding.hypothesis import Hypothesis
+from translate.decoding.sampling import sample
 from translate.model.build import Model
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
@@ -33,9 +34,12 @@ def search(
     config: DecodingConfig,
     *,
     n_best: int = 1,
+    first: int = 0,
     check: Callable[[], None] = no_check,
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations of each source (ids without bos and eos), best first.
+
+    `first` is the place of the first source among all that are searched bit by bit: samples hang on it.
 
     A source without tokens has one empty translation; of one with too many only `tokens_read` are read. Search computes
     in float32, so that a translation does not depend on its batch. `check` is called before each step, and may raise.
@@ -61,6 +65,19 @@ def search(
         if config.search == "greedy":
             best = greedy_search(step, state, limits=limits, bos=BOS, eos=EOS, forbidden=FORBIDDEN)
             results = [[hypothesis] for hypothesis in best]
+        elif config.search == "sample":
+            results = sample(
+                step,
+                state,
+                draws_BTK=_draws(config.seed, first + places, limits.tolist(), n_best).to(device),
+                temperature=config.temperature,
+                top_k=config.top_k,
+                limits=limits,
+                bos=BOS,
+                eos=EOS,
+                pad=PAD,
+                forbidden=FORBIDDEN,
+            )
         else:
             results = beam_search(
                 step,
@@ -77,6 +94,14 @@ def search(
         for place, result in zip(places.tolist(), results, strict=True):
             found[place] = result
     return found
+
+
+def _draws(seed: int, places: NDArray[np.integer], limits: list[int], count: int) -> Tensor:
+    """Random numbers from 0 to below 1 for K = `count` samples of each source, (B, T, K): the same in any batch."""
+    draws_BTK = np.zeros((len(places), max(limits), count))
+    for draws_TK, place, limit in zip(draws_BTK, places.tolist(), limits, strict=True):
+        draws_TK[:limit] = np.random.default_rng([seed, place]).random((limit, count))
+    return torch.from_numpy(draws_BTK)
 
 
 def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_extra: int) -> float:

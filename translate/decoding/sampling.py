@@ -1,0 +1,98 @@
+"""Sampling: every token is drawn from the model's own distribution.
+
+Translations come out as varied as the model thinks text is, where search finds the one typical of it: for translating
+further text to train on (Edunov et al., 2018), or to look at what a model holds possible.
+
+Dimensions: B sentences still searched, K translations of each, C tokens that may be drawn, T tokens so far (bos among
+them), V target vocabulary.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from translate.decoding.hypothesis import Hypothesis
+from translate.decoding.step import StateT_contra, Step
+
+
+@torch.inference_mode()
+def sample(
+    step: Step[StateT_contra],
+    state: StateT_contra,
+    *,
+    draws_BTK: Tensor,
+    limits: Tensor,
+    bos: int,
+    eos: int,
+    pad: int,
+    forbidden: Sequence[int] = (),
+    temperature: float = 1.0,
+    top_k: int | None = None,
+) -> list[list[Hypothesis]]:
+    """K translations of each sentence of `state`: finished ones first, each kind with the most probable first.
+
+    `draws_BTK` (float64) has a random number from 0 to below 1 for each token, of which there are at most `limits`
+    (int64, one for each sentence, at least 1, eos counted); the token hangs on that number and the model alone, so that
+    a translation is the same in any batch. Log-probabilities are divided by `temperature` before a token is drawn, and
+    only the `top_k` most probable ones may be. Tokens in `forbidden` are never drawn. The score of a hypothesis is its
+    log-probability, in which neither temperature nor `top_k` has a part.
+    """
+    device = limits.device
+    forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
+    found: dict[int, list[Hypothesis]] = {}
+    searched = list(range(len(limits)))  # the place in `found` of each row that is left
+    size = (len(limits), draws_BTK.shape[2])
+    tokens_BKT = torch.full((*size, 1), bos, dtype=torch.int64, device=device)
+    log_prob_BK = torch.zeros(size, dtype=torch.float64, device=device)
+    finished_BK = torch.zeros(size, dtype=torch.bool, device=device)
+    state.reorder(torch.zeros(size, dtype=torch.int64, device=device))
+
+    while searched:
+        length = tokens_BKT.shape[2]
+        log_probs_BKV = step(tokens_BKT[:, :, -1], state).index_fill_(-1, forbidden_ids, -torch.inf)
+        token_BK = _draw(log_probs_BKV, draws_BTK[:, length - 1], temperature, top_k)
+        own_BK = log_probs_BKV.gather(2, token_BK.unsqueeze(2)).squeeze(2)
+        log_prob_BK = log_prob_BK + own_BK.masked_fill(finished_BK, 0.0)
+        tokens_BKT = torch.cat([tokens_BKT, token_BK.masked_fill(finished_BK, pad).unsqueeze(2)], dim=2)
+        finished_BK = finished_BK | (token_BK == eos)
+
+        done_B = finished_BK.all(1) | (limits <= length)
+        done = done_B.tolist()
+        if not any(done):
+            continue
+        ended = [sentence for sentence, is_done in zip(searched, done, strict=True) if is_done]
+        columns = (tokens_BKT[done_B, :, 1:], log_prob_BK[done_B], finished_BK[done_B])
+        for sentence, *rows in zip(ended, *(column.tolist() for column in columns), strict=True):
+            found[sentence] = _ranked(*rows, eos=eos)
+
+        searched = [sentence for sentence, is_done in zip(searched, done, strict=True) if not is_done]
+        rows_B = (~done_B).nonzero().squeeze(1)
+        state.keep(rows_B)
+        tokens_BKT, log_prob_BK, finished_BK = tokens_BKT[rows_B], log_prob_BK[rows_B], finished_BK[rows_B]
+        draws_BTK, limits = draws_BTK[rows_B], limits[rows_B]
+
+    return [found[sentence] for sentence in range(len(found))]
+
+
+def _draw(log_probs_BKV: Tensor, draw_BK: Tensor, temperature: float, top_k: int | None) -> Tensor:
+    """The token on which the share `draw_BK` of all probability falls, the tokens laid side by side."""
+    if top_k is None:
+        kept_BKC, token_BKC = log_probs_BKV, None
+    else:
+        kept_BKC, token_BKC = log_probs_BKV.topk(min(top_k, log_probs_BKV.shape[2]), dim=2)
+    up_to_BKC = (kept_BKC.double() / temperature).softmax(2).cumsum(2)
+    place_BK1 = torch.searchsorted(up_to_BKC, draw_BK.unsqueeze(2) * up_to_BKC[:, :, -1:], right=True)
+    place_BK1.clamp_(max=kept_BKC.shape[2] - 1)  # of a model that has blown up, all of whose probabilities are NaN
+    return (place_BK1 if token_BKC is None else token_BKC.gather(2, place_BK1)).squeeze(2)
+
+
+def _ranked(
+    tokens_KT: list[list[int]], log_prob_K: list[float], finished_K: list[bool], *, eos: int
+) -> list[Hypothesis]:
+    """The translations of one sentence."""
+    hypotheses = [
+        Hypothesis(tuple(tokens[: tokens.index(eos)] if finished else tokens), log_prob, log_prob, finished)
+        for tokens, log_prob, finished in zip(tokens_KT, log_prob_K, finished_K, strict=True)
+    ]
+    return sorted(hypotheses, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))
