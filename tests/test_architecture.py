@@ -49,7 +49,7 @@ WRAPPED_IN = {
     "spacy": {"text/words"},
     "tokenizers": {"text/pieces"},
     "torchtext": {"text/vocabulary"},
-    "tqdm": {"training/tracking", "commands/translate"},
+    "tqdm": {"training/tracking", "commands/streams"},
     "yaml": {"config/yaml_source"},
 }
 WITHOUT_TORCH = {"errors", "files", "paths", "config", "text"}

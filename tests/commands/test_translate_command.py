@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tiny_project import LINES, Call, Outcome, joined, write_lines
 
-from translate.commands import translate as command
+from translate.commands import streams
 from translate.translator import Translator
 
 ODD = {
@@ -127,7 +127,7 @@ def test_translations_that_were_cut_off_are_counted(translate: Call, translator:
 def test_line_numbers_go_on_from_chunk_to_chunk(
     translate: Call, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
-    monkeypatch.setattr(command, "CHUNK", 2)
+    monkeypatch.setattr(streams, "CHUNK", 2)
     lines = [*LINES, "el zorro astuto"]
     said = translate("--n-best", "1", "--unknown", stdin=joined(lines).encode())
     rows = [row.split("\t") for row in said.out.split("\n")[:-1]]
@@ -148,7 +148,7 @@ def no_sockets(*_: object) -> None:
 def test_what_is_translated_is_given_out_before_more_is_read(
     typing: bool, select: Any, translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "select", select)
+    monkeypatch.setattr(streams, "select", select)
     output = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output))
     blocks = iter([b"el gato\nel", b" perro\n", b"el ni\xc3", b"\xb1o", b""])
@@ -171,7 +171,7 @@ def test_what_is_translated_is_given_out_before_more_is_read(
 def test_a_person_who_waits_sees_how_far_it_is(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "CHUNK", 2)
+    monkeypatch.setattr(streams, "CHUNK", 2)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     lines = write_lines(tmp_path / "lines", [*LINES, "el zorro"])
     said = translate("--unknown", "--input", lines, "--output", tmp_path / "out")
@@ -188,7 +188,7 @@ def test_a_person_who_waits_sees_how_far_it_is(
 def test_given_translations_are_scored(
     translate: Call, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "CHUNK", 2)
+    monkeypatch.setattr(streams, "CHUNK", 2)
     lines, given = ["el gato", "", "el perro"], ["il gatto", "", "cane"]
     file = write_lines(tmp_path / "given", given)
     expected = [f"{figure:.4f}" for figure in translator.log_probabilities(lines, given)]
@@ -230,7 +230,7 @@ def test_samples_are_the_same_however_the_lines_come(translate: Call, monkeypatc
     samples = translate("--search", "sample", *lines).out
     assert len(set(samples.splitlines())) > 1
     assert translate("--search", "sample", "--seed", "2", *lines).out != samples
-    monkeypatch.setattr("translate.commands.translate.CHUNK", 2)
+    monkeypatch.setattr(streams, "CHUNK", 2)
     assert translate("--search", "sample", "--batch-tokens", "1", *lines).out == samples
     rows = translate("--search", "sample", "--n-best", "3", "--top-k", "4", "--temperature", "0.5", *lines).out
     assert [row.split("\t")[0] for row in rows.splitlines()] == [str(n) for n in range(1, 8) for _ in range(3)]

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from tiny_project import LINES, Call, Outcome, Project, joined, write_lines
 
-from translate.commands import translate as command
+from translate.commands import streams
+from translate.commands.translate import main
 from translate.translator import Translator
 
 
@@ -62,7 +63,7 @@ def test_output_that_cannot_be_written(translate: Call, tmp_path: Path) -> None:
 def test_the_output_does_not_replace_the_model(call: Call, project: Project, tmp_path: Path) -> None:
     model = Path(shutil.copy(project.model, tmp_path / "model.safetensors"))
     message = f"the translations would replace the model {model}; name another file: --output FILE"
-    said = call(command.main, "--checkpoint", model, "--output", model, "el gato")
+    said = call(main, "--checkpoint", model, "--output", model, "el gato")
     assert said == Outcome(2, "", f"error: {message}\n")
     assert model.read_bytes() == project.model.read_bytes()
 
@@ -77,7 +78,7 @@ def test_the_output_does_not_replace_text(call: Call, project: Project, tmp_path
     ):
         before = file.read_bytes()
         message = f"the translations would replace {what} {file}; name another file: --output FILE"
-        said = call(command.main, "--checkpoint", project.model, "--input", lines, "--output", file)
+        said = call(main, "--checkpoint", project.model, "--input", lines, "--output", file)
         assert said == Outcome(2, "", f"error: {message}\n")
         assert file.read_bytes() == before
 
@@ -95,7 +96,7 @@ def test_standard_input_that_is_closed(translate: Call) -> None:
 def test_output_appears_only_when_it_is_complete(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "CHUNK", 1)
+    monkeypatch.setattr(streams, "CHUNK", 1)
     output = tmp_path / "out"
     output.write_text("older\n", encoding="utf-8")
     said = translate("--output", output, stdin=b"el gato\n\xff\n")
@@ -109,7 +110,7 @@ def test_output_appears_only_when_it_is_complete(
 def test_what_was_done_before_an_error_is_kept(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
-    monkeypatch.setattr(command, "CHUNK", 2)
+    monkeypatch.setattr(streams, "CHUNK", 2)
     bad = b"".join(f"{line}\n".encode() for line in LINES[:4]) + b"\xff\n"
     for number in (1, 2):
         said = translate("--output", tmp_path / "out", stdin=bad)
@@ -124,7 +125,7 @@ def test_whole_lines_are_kept_where_the_disk_fills_up(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
     resource = pytest.importorskip("resource", reason="no limits on this system")
-    monkeypatch.setattr(command, "CHUNK", 1)
+    monkeypatch.setattr(streams, "CHUNK", 1)
     first, second = translator.translate(LINES[:2])
     room = len(f"{first}\n{second}".encode()) - 1
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

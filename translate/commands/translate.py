@@ -2,30 +2,20 @@
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
-from select import select
-from typing import TYPE_CHECKING, NoReturn, TextIO, cast
+from typing import TYPE_CHECKING
 
 from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import leave_on_sigterm, run
+from translate.commands.streams import open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
-from translate.files import unfinished
 from translate.paths import resolved
 
 if TYPE_CHECKING:
-    from io import BufferedReader
-
-    from tqdm import tqdm
-
+    from translate.config.schema import DecodingConfig
     from translate.translator import Translation, Translator
-
-CHUNK = 1000  # Lines translated together: sorted by length, they make full batches.
-BLOCK = 1 << 16  # bytes of standard input, at most, at a time
 
 log = logging.getLogger("translate")
 
@@ -74,9 +64,7 @@ def positive(text: str) -> int:
 
 def translate(asked: argparse.Namespace) -> None:
     """Read, translate or score, write; one line, or one group of n rows, comes out for each line that goes in."""
-    from translate.config.schema import LabelledDataConfig
     from translate.data.inventory import text_files
-    from translate.data.lines import read_lines
     from translate.device import keep_memory, release_memory
     from translate.translator import Translator
 
@@ -89,35 +77,69 @@ def translate(asked: argparse.Namespace) -> None:
     translator = Translator.load(checkpoints, asked.device)
     refuse_to_replace(asked.output, {"a text of the model's data": text_files(translator.config.data)})
     settings = settings_of(translator, asked)
-    rows = n_best_labels if isinstance(translator.config.data, LabelledDataConfig) else n_best_rows
-    given = read_lines(asked.score) if asked.score else None
+    task = (
+        Scoring(translator, settings, asked.score) if asked.score else Translating(translator, settings, asked.n_best)
+    )
     typing = not asked.sentences and not asked.input and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         log.info("type a sentence and Enter; Ctrl-D ends")
     keep_memory()
-    number = truncated = 0
+    number = 0
     with open_output(asked.output) as output, progress(shown=bool(asked.output) and not typing) as bar:
         for some in lines:
             if asked.unknown:
                 report_unknown(translator, some, number + 1)
-            if given is not None:
-                of_these = given[number : number + len(some)]
-                if len(of_these) < len(some):
-                    raise DataError(f"{asked.score} has {len(given)} lines, fewer than there are to translate")
-                figures = translator.log_probabilities(some, of_these, settings, first_line=number + 1)
-                output.writelines(f"{figure:.4f}\n" for figure in figures)
-                number += len(some)
-            else:
-                for hypotheses in translator.n_best(some, asked.n_best or 1, settings, first_line=number + 1):
-                    number += 1
-                    output.writelines(rows(number, hypotheses) if asked.n_best else [f"{hypotheses[0].text}\n"])
-                    truncated += not hypotheses[0].finished
+            output.writelines(task.rows(some, number + 1))
             output.flush()
+            number += len(some)
             bar.update(len(some))
             release_memory()
-        if given is not None and number != len(given):
-            raise DataError(f"{asked.score} has {len(given)} lines, more than the {number} to translate")
-    warn_of_truncated(truncated, number)
+        task.end(number)
+
+
+class Translating:
+    """Lines in, their translations out; or `n_best` of each, in columns."""
+
+    def __init__(self, translator: "Translator", settings: "DecodingConfig", n_best: int | None) -> None:
+        from translate.config.schema import LabelledDataConfig
+
+        self.translator, self.settings, self.n_best = translator, settings, n_best
+        self.columns = n_best_labels if isinstance(translator.config.data, LabelledDataConfig) else n_best_rows
+        self.truncated = 0
+
+    def rows(self, lines: list[str], first: int) -> Iterator[str]:
+        """What is printed of these lines, the first of which has the number `first`."""
+        found = self.translator.n_best(lines, self.n_best or 1, self.settings, first_line=first)
+        for number, hypotheses in enumerate(found, first):
+            yield from self.columns(number, hypotheses) if self.n_best else [f"{hypotheses[0].text}\n"]
+            self.truncated += not hypotheses[0].finished
+
+    def end(self, lines: int) -> None:
+        """Say what there is to be said of so many lines."""
+        warn_of_truncated(self.truncated, lines)
+
+
+class Scoring:
+    """Lines in, and out how probable the line at the same place of a file is as their translation."""
+
+    def __init__(self, translator: "Translator", settings: "DecodingConfig", path: Path) -> None:
+        from translate.data.lines import read_lines
+
+        self.translator, self.settings, self.path = translator, settings, path
+        self.given = read_lines(path)
+
+    def rows(self, lines: list[str], first: int) -> Iterator[str]:
+        """What is printed of these lines, the first of which has the number `first`."""
+        given = self.given[first - 1 : first - 1 + len(lines)]
+        if len(given) < len(lines):
+            raise DataError(f"{self.path} has {len(self.given)} lines, fewer than there are to translate")
+        figures = self.translator.log_probabilities(lines, given, self.settings, first_line=first)
+        return (f"{figure:.4f}\n" for figure in figures)
+
+    def end(self, lines: int) -> None:
+        """DataError where the file has more than so many lines."""
+        if lines != len(self.given):
+            raise DataError(f"{self.path} has {len(self.given)} lines, more than the {lines} to translate")
 
 
 def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | None]]) -> None:
@@ -130,133 +152,6 @@ def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | No
     for what, files in read.items():
         if resolved(output) in {resolved(file) for file in files if file is not None}:
             raise ConfigError(f"the translations would replace {what} {output}; name another file: --output FILE")
-
-
-def source_lines(asked: argparse.Namespace) -> Iterator[list[str]]:
-    """The lines to translate, some at a time: arguments, a file, or standard input as it comes."""
-    from translate.data.lines import chunks, read_lines
-
-    if asked.sentences and asked.input:
-        raise ConfigError("sentences and --input are both given; use one of them")
-    if asked.sentences:
-        return chunks(argument_lines(asked.sentences), CHUNK)
-    return chunks(read_lines(asked.input), CHUNK) if asked.input else standard_input()
-
-
-def argument_lines(sentences: Sequence[str]) -> list[str]:
-    """The lines of the arguments. DataError names a sentence that is not UTF-8."""
-    # Python has decoded the arguments as the locale says, and in the C locale that is ASCII.
-    texts = [decode(os.fsencode(text), f"sentence {number}") for number, text in enumerate(sentences, start=1)]
-    return [line for text in texts for line in text.split("\n")]
-
-
-def standard_input() -> Iterator[list[str]]:
-    """The lines of standard input that have arrived, so that whoever writes one by one gets an answer to each.
-
-    DataError names a line that is not UTF-8; those before it come first.
-    """
-    if sys.stdin is None:  # It was closed before we began.
-        return
-    stream = cast("BufferedReader", sys.stdin.buffer)
-    lines: list[str] = []
-    begun: list[bytes] = []  # what has arrived of the line under way
-    number = 0
-    try:
-        while block := stream.read1(BLOCK):
-            first, *others = block.split(b"\n")
-            begun.append(first)
-            for content in others:
-                number += 1
-                lines.append(line_of(b"".join(begun), number))
-                begun = [content]
-                if len(lines) == CHUNK:
-                    yield lines
-                    lines = []
-            if lines and not more_has_arrived(stream):
-                yield lines
-                lines = []
-        if any(begun):
-            lines.append(line_of(b"".join(begun), number + 1))
-    except DataError:
-        if lines:
-            yield lines
-        raise
-    if lines:
-        yield lines
-
-
-def line_of(content: bytes, number: int) -> str:
-    """A line of standard input. DataError where it is not UTF-8."""
-    line = decode(content.removesuffix(b"\r"), f"standard input, line {number}")
-    return line.removeprefix("\ufeff") if number == 1 else line
-
-
-def more_has_arrived(stream: "BufferedReader") -> bool:
-    """Whether the next read need not wait; False where that cannot be known, as on Windows."""
-    try:
-        return bool(select([stream], [], [], 0)[0])
-    except (OSError, ValueError):
-        return False
-
-
-def decode(content: bytes, place: str) -> str:
-    """UTF-8 to text. DataError names the place of what is none."""
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{place}, byte {error.start + 1}: {error.reason}; give UTF-8 text") from None
-
-
-@contextmanager
-def progress(*, shown: bool) -> "Iterator[tqdm[NoReturn]]":
-    """A count of the lines on standard error, where that is a terminal, with messages above it.
-
-    Not beside translations on standard output: those may be on the same terminal, or in a pager there.
-    """
-    from tqdm import tqdm
-    from tqdm.contrib.logging import logging_redirect_tqdm
-
-    with logging_redirect_tqdm(), tqdm(unit=" lines", dynamic_ncols=True, disable=None if shown else True) as bar:
-        yield bar
-
-
-@contextmanager
-def open_output(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that appears under its name once all is written. DataError where that cannot be.
-
-    What was written before an error, or Ctrl-C, is kept under another name.
-    """
-    if path is None:
-        yield sys.stdout
-        return
-    try:
-        # What is there and no file, such as /dev/null or a pipe, must not be replaced by one; a folder says so at once.
-        if path.exists() and not path.is_file():
-            with path.open("w", encoding="utf-8", newline="\n") as text:
-                yield text
-            return
-        with unfinished(resolved(path)) as place, place.open("w", encoding="utf-8", newline="\n") as text:
-            try:
-                yield text
-            except BaseException:
-                keep_part(text, place, resolved(path))
-                raise
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror}") from error
-
-
-def keep_part(text: TextIO, place: Path, path: Path) -> None:
-    """Give the lines that were done before an error a name beside that of the whole, and say so."""
-    with suppress(OSError):  # The disk may be full: then what is on it counts.
-        text.flush()
-    lines = place.read_bytes()
-    lines = lines[: lines.rfind(b"\n") + 1]
-    if not lines:
-        return
-    os.truncate(place, len(lines))
-    names = (path.with_name(f"{path.name}.part{number}") for number in count(1))
-    part = place.rename(next(name for name in names if not name.exists()))
-    log.info("lines that were done by then: %d, in %s", lines.count(b"\n"), part)
 
 
 def n_best_rows(number: int, hypotheses: "Sequence[Translation]") -> list[str]:

@@ -1,0 +1,154 @@
+"""What comes in and goes out of translate.py: lines of arguments, of a file or of standard input; translations to
+standard output, or to a file that appears when it is complete."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from select import select
+from typing import TYPE_CHECKING, NoReturn, TextIO, cast
+
+from translate.errors import ConfigError, DataError
+from translate.files import unfinished
+from translate.paths import resolved
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+
+    from tqdm import tqdm
+
+CHUNK = 1000  # Lines translated together: sorted by length, they make full batches.
+BLOCK = 1 << 16  # bytes of standard input, at most, at a time
+
+log = logging.getLogger("translate")
+
+
+def source_lines(asked: argparse.Namespace) -> Iterator[list[str]]:
+    """The lines to translate, some at a time: arguments, a file, or standard input as it comes."""
+    from translate.data.lines import chunks, read_lines
+
+    if asked.sentences and asked.input:
+        raise ConfigError("sentences and --input are both given; use one of them")
+    if asked.sentences:
+        return chunks(argument_lines(asked.sentences), CHUNK)
+    return chunks(read_lines(asked.input), CHUNK) if asked.input else standard_input()
+
+
+def argument_lines(sentences: Sequence[str]) -> list[str]:
+    """The lines of the arguments. DataError names a sentence that is not UTF-8."""
+    # Python has decoded the arguments as the locale says, and in the C locale that is ASCII.
+    texts = [decode(os.fsencode(text), f"sentence {number}") for number, text in enumerate(sentences, start=1)]
+    return [line for text in texts for line in text.split("\n")]
+
+
+def standard_input() -> Iterator[list[str]]:
+    """The lines of standard input that have arrived, so that whoever writes one by one gets an answer to each.
+
+    DataError names a line that is not UTF-8; those before it come first.
+    """
+    if sys.stdin is None:  # It was closed before we began.
+        return
+    stream = cast("BufferedReader", sys.stdin.buffer)
+    lines: list[str] = []
+    begun: list[bytes] = []  # what has arrived of the line under way
+    number = 0
+    try:
+        while block := stream.read1(BLOCK):
+            first, *others = block.split(b"\n")
+            begun.append(first)
+            for content in others:
+                number += 1
+                lines.append(line_of(b"".join(begun), number))
+                begun = [content]
+                if len(lines) == CHUNK:
+                    yield lines
+                    lines = []
+            if lines and not more_has_arrived(stream):
+                yield lines
+                lines = []
+        if any(begun):
+            lines.append(line_of(b"".join(begun), number + 1))
+    except DataError:
+        if lines:
+            yield lines
+        raise
+    if lines:
+        yield lines
+
+
+def line_of(content: bytes, number: int) -> str:
+    """A line of standard input. DataError where it is not UTF-8."""
+    line = decode(content.removesuffix(b"\r"), f"standard input, line {number}")
+    return line.removeprefix("\ufeff") if number == 1 else line
+
+
+def more_has_arrived(stream: "BufferedReader") -> bool:
+    """Whether the next read need not wait; False where that cannot be known, as on Windows."""
+    try:
+        return bool(select([stream], [], [], 0)[0])
+    except (OSError, ValueError):
+        return False
+
+
+def decode(content: bytes, place: str) -> str:
+    """UTF-8 to text. DataError names the place of what is none."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{place}, byte {error.start + 1}: {error.reason}; give UTF-8 text") from None
+
+
+@contextmanager
+def progress(*, shown: bool) -> "Iterator[tqdm[NoReturn]]":
+    """A count of the lines on standard error, where that is a terminal, with messages above it.
+
+    Not beside translations on standard output: those may be on the same terminal, or in a pager there.
+    """
+    from tqdm import tqdm
+    from tqdm.contrib.logging import logging_redirect_tqdm
+
+    with logging_redirect_tqdm(), tqdm(unit=" lines", dynamic_ncols=True, disable=None if shown else True) as bar:
+        yield bar
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that appears under its name once all is written. DataError where that cannot be.
+
+    What was written before an error, or Ctrl-C, is kept under another name.
+    """
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        # What is there and no file, such as /dev/null or a pipe, must not be replaced by one; a folder says so at once.
+        if path.exists() and not path.is_file():
+            with path.open("w", encoding="utf-8", newline="\n") as text:
+                yield text
+            return
+        with unfinished(resolved(path)) as place, place.open("w", encoding="utf-8", newline="\n") as text:
+            try:
+                yield text
+            except BaseException:
+                keep_part(text, place, resolved(path))
+                raise
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}") from error
+
+
+def keep_part(text: TextIO, place: Path, path: Path) -> None:
+    """Give the lines that were done before an error a name beside that of the whole, and say so."""
+    with suppress(OSError):  # The disk may be full: then what is on it counts.
+        text.flush()
+    lines = place.read_bytes()
+    lines = lines[: lines.rfind(b"\n") + 1]
+    if not lines:
+        return
+    os.truncate(place, len(lines))
+    names = (path.with_name(f"{path.name}.part{number}") for number in count(1))
+    part = place.rename(next(name for name in names if not name.exists()))
+    log.info("lines that were done by then: %d, in %s", lines.count(b"\n"), part)
