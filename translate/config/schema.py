@@ -1,7 +1,7 @@
 """Every setting of a run: its name, type, range, default and meaning.
 
-This is the one place where a setting is explained; docs/configuration.md is made from it. It knows nothing about YAML
-(see loading.py) nor about the classes that a name stands for (see the build functions beside those classes).
+This is the only place where a setting is explained; docs/configuration.md is generated from it. It knows nothing about
+YAML (see loading.py) or about the classes that a name stands for (see the build functions beside those classes).
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class ClashError(ValueError):
 
 
 class Section(BaseModel):
-    """A group of settings: frozen, strictly typed, and closed to keys it does not know."""
+    """A group of settings: frozen, strictly typed, and closed to unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -55,10 +55,10 @@ class Section(BaseModel):
 
 
 class FilePair(Section):
-    """Two files whose lines belong together, plain, .gz or .zst."""
+    """Two files that correspond line by line; plain, .gz or .zst."""
 
     source: AnyPath = Field(
-        description="File with one source sentence a line; with wildcards, as in `crawl/*.de.gz`, all files that fit."
+        description="File with one source sentence per line. Wildcards, as in `crawl/*.de.gz`, take all matching files."
     )
     target: AnyPath = Field(
         description="File with the translations, line by line; with the same wildcards, as in `crawl/*.en.gz`."
@@ -66,22 +66,22 @@ class FilePair(Section):
 
 
 class Corpus(Section):
-    """One of several corpora to train on: a split, or two files as above."""
+    """One of several training corpora: a split, or two files as above."""
 
-    split: str | None = Field(None, min_length=1, description="A name in `root`; or give source and target.")
-    source: AnyPath | None = Field(None, description="File with one source sentence a line; wildcards allowed.")
+    split: str | None = Field(None, min_length=1, description="Name of a split in `root`. Or give source and target.")
+    source: AnyPath | None = Field(None, description="File with one source sentence per line; wildcards allowed.")
     target: AnyPath | None = Field(
         None, description="File with the translations, line by line; with the same wildcards."
     )
     weight: Annotated[int, Field(ge=1, le=10_000)] = Field(
         1,
-        description="How many times an epoch has each pair, so that a small corpus keeps its share beside a large one. "
-        "Vocabularies are learned from each pair once.",
+        description="How many times each pair occurs in an epoch. Use it to give a small corpus its share beside a "
+        "large one. Vocabularies count each pair once.",
     )
     vocabulary: bool = Field(
         True,
-        description="Whether vocabularies are learned from it. Without machine translations among their text they stay "
-        "those of a model that was trained without them, and both can translate together.",
+        description="Whether vocabularies are learned from this corpus. Set `false` for machine translations: the "
+        "vocabularies then stay those of a model trained without them, so both models can form an ensemble.",
     )
 
     def clashes(self) -> Iterator[Clash]:
@@ -93,30 +93,31 @@ class Corpus(Section):
 
 
 class FilterConfig(Section):
-    """Which training pairs are left out. What was dropped is printed, and why; validation and test stay whole."""
+    """Which training pairs are dropped. Their numbers and the reasons are printed. Validation and test stay whole."""
 
-    max_tokens: PositiveInt = Field(200, description="Drop pairs with more tokens than this on either side.")
+    max_tokens: PositiveInt = Field(200, description="Drop pairs that have more tokens than this on either side.")
     max_ratio: PositiveFloat | None = Field(
-        None, description="Drop pairs in which one side has more than this many times the tokens of the other."
+        None, description="Drop pairs in which one side has more than this many times as many tokens as the other."
     )
     untranslated: bool = Field(
         True,
-        description="Drop pairs in which a side has no letter or digit at all, such as the lines `@@` of Multi30k.",
+        description="Drop pairs in which a side has no letter or digit at all, such as the lines `@@` in Multi30k.",
     )
 
 
 class CorpusConfig(Section):
-    """Where text lies, of whatever kind."""
+    """Where text of any kind lies."""
 
     kind: Literal["parallel", "labelled"]
     root: AnyPath = Field(
         Path("data"),
-        description="Folder with the files `SPLIT.LANGUAGE` of parallel or `SPLIT.tsv` of labelled text, plain, .gz or "
-        ".zst.",
+        description="Folder with the text files: `SPLIT.LANGUAGE` for parallel text, `SPLIT.tsv` for labelled text; "
+        "plain, .gz or .zst.",
     )
     cache: AnyPath | None = Field(
         None,
-        description="Folder for encoded corpora, used again while text and settings stay. Default: checkpoints/.cache.",
+        description="Folder for encoded corpora, reused while text and settings are unchanged. "
+        "Default: checkpoints/.cache.",
     )
 
 
@@ -124,16 +125,18 @@ class DataConfig(CorpusConfig):
     """Parallel text: sentences and their translations."""
 
     kind: Literal["parallel"] = Field("parallel", description="Sentences and their translations.")
-    source: str = Field("de", min_length=1, description="Language to translate from: its code, also the file ending.")
-    target: str = Field("en", min_length=1, description="Language to translate into: its code, also the file ending.")
+    source: str = Field("de", min_length=1, description="Source language: its code, which is also the file ending.")
+    target: str = Field("en", min_length=1, description="Target language: its code, which is also the file ending.")
     train: str | FilePair | Annotated[list[str | Corpus], Field(min_length=1)] = Field(
         "train",
-        description="Training split: a name in `root`, or two files by name; or a list of corpora, each a name in "
-        "`root` or a section.",
+        description="Training text: the name of a split in `root`; or two files, by name; or a list of corpora, each "
+        "the name of a split or a section.",
     )
-    valid: str | FilePair = Field("val", description="Validation split: a name in `root`, or two files by name.")
-    download: bool = Field(False, description="Download Multi30k into `root` where that folder is missing.")
-    filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are left out.")
+    valid: str | FilePair = Field(
+        "val", description="Validation text: the name of a split in `root`, or two files, by name."
+    )
+    download: bool = Field(False, description="Download Multi30k into `root` if that folder is missing.")
+    filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are dropped.")
 
     def clashes(self) -> Iterator[Clash]:
         if isinstance(self.train, list) and not any(isinstance(each, str) or each.vocabulary for each in self.train):
@@ -151,19 +154,19 @@ class DataConfig(CorpusConfig):
 
 
 class LabelledFilterConfig(Section):
-    """Which labelled training texts are left out, beside empty ones; validation and test stay whole."""
+    """Which labelled training texts are dropped, besides empty ones. Validation and test stay whole."""
 
     max_tokens: PositiveInt = Field(200, description="Drop texts with more tokens than this.")
 
 
 class LabelledDataConfig(CorpusConfig):
-    """Labelled text: one `label<TAB>text` a line."""
+    """Labelled text: one `label<TAB>text` per line."""
 
-    kind: Literal["labelled"] = Field("labelled", description="Texts with a label each.")
+    kind: Literal["labelled"] = Field("labelled", description="Texts, each with a label.")
     source: str = Field("de", min_length=1, description="Language of the texts: its code, for the tokenizer.")
-    train: str = Field("train", description="Training split: a name in `root`.")
-    valid: str = Field("val", description="Validation split: a name in `root`.")
-    filter: LabelledFilterConfig = Field(LabelledFilterConfig(), description="Which training texts are left out.")
+    train: str = Field("train", description="Training text: the name of a split in `root`.")
+    valid: str = Field("val", description="Validation text: the name of a split in `root`.")
+    filter: LabelledFilterConfig = Field(LabelledFilterConfig(), description="Which training texts are dropped.")
 
     @property
     def target(self) -> None:
@@ -174,15 +177,16 @@ class LabelledDataConfig(CorpusConfig):
 
 
 class WordTokenizerConfig(Section):
-    """Words as spaCy cuts them, with a vocabulary of the most frequent ones."""
+    """Words, cut by spaCy, with a vocabulary of the most frequent ones."""
 
     kind: Literal["word"] = Field("word", description="Words of spaCy's tokenizer.")
     lowercase: bool = Field(False, description="Lower-case the text before anything else.")
-    min_freq: Size = Field(1, description="Keep the words that occur at least this often in the training text.")
-    max_size: Size | None = Field(None, description="Keep at most this many words (specials not counted).")
+    min_freq: Size = Field(1, description="Keep words that occur at least this often in the training text.")
+    max_size: Size | None = Field(None, description="Keep at most this many words, not counting specials.")
     source_model: str | None = Field(
         None,
-        description="spaCy model whose tokenizer cuts the source; without one `spacy.blank(language)`, no download.",
+        description="spaCy model whose tokenizer cuts the source. Default: `spacy.blank(language)`, which needs no "
+        "download.",
     )
     target_model: str | None = Field(None, description="The same for the target.")
 
@@ -192,24 +196,24 @@ class CharTokenizerConfig(Section):
 
     kind: Literal["char"] = Field("char", description="Single characters.")
     lowercase: bool = Field(False, description="Lower-case the text before anything else.")
-    min_freq: Size = Field(1, description="Keep the characters that occur at least this often.")
+    min_freq: Size = Field(1, description="Keep characters that occur at least this often.")
 
 
 class ByteTokenizerConfig(Section):
-    """The bytes of UTF-8: 256 tokens, the same for every language, and nothing is ever unknown."""
+    """The bytes of UTF-8: 256 tokens, the same for every language. Nothing is ever unknown."""
 
     kind: Literal["byte"] = Field("byte", description="Bytes of UTF-8.")
 
 
 class SubwordConfig(Section):
-    """What all kinds of parts of words have in common."""
+    """What all kinds of subwords have in common."""
 
     kind: Literal["bpe", "wordpiece", "unigram"]
     lowercase: bool = Field(False, description="Lower-case the text before anything else.")
     truecase: bool = Field(
         False,
-        description="Give the first word of a line the case it has elsewhere in training text; translations begin "
-        "with a capital letter. Text whose lines mostly begin with a small one stays as it is.",
+        description="Give the first word of a line the case it has elsewhere in the training text. Translations then "
+        "begin with a capital letter. Text whose lines mostly begin with a small letter stays as it is.",
     )
 
     def clashes(self) -> Iterator[Clash]:
@@ -220,36 +224,36 @@ class SubwordConfig(Section):
 
 
 class BpeTokenizerConfig(SubwordConfig):
-    """Byte-pair encoding of characters (Sennrich et al., 2016): parts of words, merged from frequent pairs."""
+    """Byte-pair encoding of characters (Sennrich et al., 2016): subwords, merged from frequent pairs."""
 
     kind: Literal["bpe"] = Field("bpe", description="Byte-pair encoding.")
     vocab_size: Size = Field(
-        6000, description="Pieces to learn, at most; specials and the bytes of byte_fallback not counted."
+        6000, description="Maximum number of pieces to learn, not counting specials and the bytes of byte_fallback."
     )
     min_freq: Size = Field(2, description="Merge only pairs that occur at least this often.")
     byte_fallback: bool = Field(
-        False, description="Write a character that training text lacks in bytes, so that nothing is ever unknown."
+        False, description="Spell characters that the training text lacks in bytes, so that nothing is ever unknown."
     )
     dropout: Share = Field(
         0.0,
-        description="BPE-dropout (Provilkov et al., 2020): leave out merges with this probability while training, so "
-        "that every epoch cuts the text in other ways; try 0.1.",
+        description="BPE-dropout (Provilkov et al., 2020): leave out each merge with this probability during training, "
+        "so that every epoch cuts the text differently; try 0.1.",
     )
 
 
 class WordPieceTokenizerConfig(SubwordConfig):
-    """WordPiece as in BERT (Devlin et al., 2019): merged like BPE, cut by the longest piece that fits."""
+    """WordPiece as in BERT (Devlin et al., 2019): learned by merging like BPE, cut by the longest piece that fits."""
 
     kind: Literal["wordpiece"] = Field("wordpiece", description="WordPiece.")
-    vocab_size: Size = Field(6000, description="Pieces to learn, at most; specials not counted.")
+    vocab_size: Size = Field(6000, description="Maximum number of pieces to learn, not counting specials.")
     min_freq: Size = Field(2, description="Merge only pairs that occur at least this often.")
 
 
 class UnigramTokenizerConfig(SubwordConfig):
-    """Unigram language model (Kudo, 2018): pieces with probabilities, cut in the likeliest way."""
+    """Unigram language model (Kudo, 2018): pieces have probabilities, and text is cut in the likeliest way."""
 
     kind: Literal["unigram"] = Field("unigram", description="Unigram language model.")
-    vocab_size: Size = Field(6000, description="Pieces to learn, at most; specials not counted.")
+    vocab_size: Size = Field(6000, description="Maximum number of pieces to learn, not counting specials.")
 
 
 class TextConfig(Section):
@@ -264,7 +268,7 @@ class TextConfig(Section):
         | UnigramTokenizerConfig,
         Field(discriminator="kind"),
     ] = Field(WordTokenizerConfig(), description="How text is cut into tokens.")
-    joint_vocabulary: bool = Field(False, description="One vocabulary for both languages instead of one each.")
+    joint_vocabulary: bool = Field(False, description="One vocabulary for both languages instead of one for each.")
 
 
 # --- model -----------------------------------------------------------------------------------------------------------
@@ -277,41 +281,46 @@ class EncoderConfig(Section):
     d_model: Size = Field(256, description="Width of the residual stream.")
     ffn: Size = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
     encoder_layers: Size = Field(3, description="Number of encoder blocks.")
-    heads: Size = Field(8, description="Attention heads; must divide d_model where d_qk or d_v is left out.")
+    heads: Size = Field(
+        8, description="Number of attention heads. Must divide d_model unless both d_qk and d_v are given."
+    )
     d_qk: Size | None = Field(None, description="Width of queries and keys in each head. Default: d_model / heads.")
     d_v: Size | None = Field(None, description="Width of values in each head. Default: d_model / heads.")
     qkv_bias: bool = Field(
-        True, description="A bias in the projections to queries, keys and values; the output projection always has one."
+        True,
+        description="Whether the projections to queries, keys and values have a bias. The output projection always has "
+        "one.",
     )
     qk_norm: bool = Field(
-        False, description="A layer norm on queries and keys in each head, which lets the learning rate be higher."
+        False, description="Apply a layer norm to queries and keys in each head, which allows a higher learning rate."
     )
     dropout: Share = Field(0.1, description="Dropout on the embeddings and on the output of every sub-layer.")
     attention_dropout: Share = Field(0.0, description="Dropout on the attention weights.")
     ffn_dropout: Share = Field(0.0, description="Dropout inside the feed-forward block, after the activation.")
     norm: Literal["pre", "post"] = Field(
-        "pre", description="Layer norm before each sub-layer, or after its residual sum."
+        "pre", description="pre: layer norm before each sub-layer. post: layer norm after its residual sum."
     )
     activation: Literal["relu", "gelu"] = Field(
-        "relu", description="Activation of the feed-forward blocks; gelu: Hendrycks and Gimpel (2016)."
+        "relu", description="Activation in the feed-forward blocks. gelu: Hendrycks and Gimpel (2016)."
     )
     positions: Literal["sinusoidal", "learned", "rotary"] = Field(
         "sinusoidal",
-        description="How a token knows its place: by a vector added to its embedding, fixed or learned; or by turning "
-        "queries and keys by angles that grow with their positions (Su et al., 2021), in cross-attention, too.",
+        description="How positions are encoded. sinusoidal, learned: a vector, fixed or learned, is added to each "
+        "embedding. rotary: queries and keys are rotated by angles that grow with their positions (Su et al., 2021), "
+        "in cross-attention, too.",
     )
     max_positions: Size = Field(
         512,
-        description="Longest sentence, in tokens with its end, that learned positions can place. The others have no "
-        "limit.",
+        description="Longest sentence for learned positions, in tokens, including the end token. The other kinds have "
+        "no limit.",
     )
     embedding_norm_eps: PositiveFloat | None = Field(
-        None, description="A layer norm on the embeddings, with this epsilon. Default: none."
+        None, description="Apply a layer norm with this epsilon to the embeddings. Default: no norm."
     )
     embedding_init: Literal["normal", "xavier"] = Field(
         "normal",
-        description="First values of embeddings: normal, so that tokens weigh about as much as positions; or Xavier's "
-        "uniform, like all other matrices, which starts them small and lets them move faster.",
+        description="Initial values of embeddings. normal: tokens weigh about as much as positions. xavier: Xavier's "
+        "uniform, like all other matrices; embeddings start small and move faster.",
     )
 
     def clashes(self) -> Iterator[Clash]:
@@ -334,35 +343,37 @@ class EncoderConfig(Section):
 class ModelConfig(EncoderConfig):
     """The encoder-decoder transformer."""
 
-    kind: Literal["transformer"] = Field("transformer", description="Encoder and decoder: translates.")
+    kind: Literal["transformer"] = Field("transformer", description="Encoder and decoder; translates.")
     decoder_layers: Size = Field(3, description="Number of decoder blocks.")
     tie: Literal["none", "target", "all"] = Field(
         "target",
-        description="Weights shared: none; target embedding = output projection; or source embedding too (all), "
-        "which needs a joint vocabulary.",
+        description="Which weights are shared. target: the target embedding is the output projection. all: the source "
+        "embedding, too, which needs a joint vocabulary.",
     )
 
 
 class ClassifierConfig(EncoderConfig):
-    """The encoder alone, with the mean over its output and a linear layer: finds the label of a text."""
+    """The encoder alone, with the mean over its output and a linear layer; finds the label of a text."""
 
-    kind: Literal["classifier"] = Field("classifier", description="Encoder, mean and a linear layer: labels text.")
+    kind: Literal["classifier"] = Field("classifier", description="Encoder, mean and a linear layer; labels text.")
 
 
 # --- training --------------------------------------------------------------------------------------------------------
 
 
 class BatchConfig(Section):
-    """How sentence pairs are put together. A batch holds pairs of similar length and fits both limits."""
+    """How sentence pairs are batched. A batch holds pairs of similar length and fits both limits."""
 
     max_tokens: PositiveInt = Field(
-        4096, description="Most tokens on the longer side of a batch, padding counted: rows times longest sentence."
+        4096,
+        description="Maximum number of tokens on the longer side of a batch, including padding: number of rows times "
+        "longest sentence.",
     )
-    max_sentences: PositiveInt | None = Field(None, description="Most sentence pairs in a batch.")
+    max_sentences: PositiveInt | None = Field(None, description="Maximum number of sentence pairs in a batch.")
     accumulate: PositiveInt = Field(
         1,
-        description="Batches whose gradients are summed before one update. Several processes work on whole batches, as "
-        "far as they come out even, and split the others.",
+        description="Number of batches whose gradients are summed for each update. Several processes work on whole "
+        "batches as far as the batches divide evenly, and split the others.",
     )
 
 
@@ -371,7 +382,9 @@ class AdamConfig(Section):
 
     kind: Literal["adam"] = Field("adam", description="Adam.")
     lr: PositiveFloat = Field(5e-4, description="Peak learning rate.")
-    betas: Betas = Field((0.9, 0.98), description="Decay of the running means of gradient and squared gradient.")
+    betas: Betas = Field(
+        (0.9, 0.98), description="Decay of the running means of the gradient and the squared gradient."
+    )
     eps: Epsilon = Field(1e-9, description="Added to the denominator.")
 
 
@@ -380,56 +393,64 @@ class AdamWConfig(Section):
 
     kind: Literal["adamw"] = Field("adamw", description="AdamW.")
     lr: PositiveFloat = Field(1e-3, description="Peak learning rate.")
-    betas: Betas = Field((0.9, 0.98), description="Decay of the running means of gradient and squared gradient.")
+    betas: Betas = Field(
+        (0.9, 0.98), description="Decay of the running means of the gradient and the squared gradient."
+    )
     eps: Epsilon = Field(1e-9, description="Added to the denominator.")
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(
         0.01,
-        description="Decoupled weight decay on the matrices between layers; embeddings, output layer, norms and biases "
-        "are left alone.",
+        description="Decoupled weight decay on the matrices between layers. Embeddings, output layer, norms and biases "
+        "have none.",
     )
 
 
 class MuonConfig(Section):
-    """Muon (Jordan et al., 2024) for the matrices between layers, AdamW for embeddings, output layer and all else."""
+    """Muon (Jordan et al., 2024) for the matrices between layers; AdamW for embeddings, output layer and the rest."""
 
-    kind: Literal["muon"] = Field("muon", description="Muon for hidden matrices, AdamW for the rest.")
+    kind: Literal["muon"] = Field("muon", description="Muon for the matrices between layers, AdamW for the rest.")
     lr: PositiveFloat = Field(
-        3e-3, description="Peak learning rate, of both: Muon's updates are scaled to AdamW's size."
+        3e-3, description="Peak learning rate of both optimizers: Muon's updates are scaled to AdamW's size."
     )
     momentum: Share = Field(0.95, description="Decay of Muon's running mean of gradients.")
-    betas: Betas = Field((0.9, 0.98), description="AdamW's decay of the means of gradient and squared gradient.")
+    betas: Betas = Field((0.9, 0.98), description="AdamW's decay of the running means.")
     eps: Epsilon = Field(1e-9, description="Added to AdamW's denominator.")
-    weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="Decoupled weight decay on those matrices.")
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(
+        0.01, description="Decoupled weight decay on Muon's matrices."
+    )
 
 
 class ConstantScheduleConfig(Section):
     """The peak rate throughout, after an optional warm-up."""
 
-    kind: Literal["constant"] = Field("constant", description="No decay.")
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="Updates of linear warm-up.")
+    kind: Literal["constant"] = Field("constant", description="The rate stays at its peak.")
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="Number of updates of linear warm-up.")
 
 
 class InverseSqrtScheduleConfig(Section):
     """Linear warm-up, then decay with the inverse square root of the update (Vaswani et al., 2017)."""
 
     kind: Literal["inverse_sqrt"] = Field("inverse_sqrt", description="Decay with the inverse square root.")
-    warmup_steps: PositiveInt = Field(400, description="Updates of linear warm-up.")
+    warmup_steps: PositiveInt = Field(400, description="Number of updates of linear warm-up.")
 
 
 class CosineScheduleConfig(Section):
-    """Linear warm-up, then half a cosine down to a share of the peak at the last update."""
+    """Linear warm-up, then half a cosine down to a share of the peak rate at the last update."""
 
     kind: Literal["cosine"] = Field("cosine", description="Half a cosine.")
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Updates of linear warm-up.")
-    final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.0, description="Share of the peak rate at the end.")
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Number of updates of linear warm-up.")
+    final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.0, description="Final rate, as a share of the peak rate."
+    )
 
 
 class LinearScheduleConfig(Section):
-    """Linear warm-up, then a straight line down to a share of the peak at the last update."""
+    """Linear warm-up, then a straight line down to a share of the peak rate at the last update."""
 
     kind: Literal["linear"] = Field("linear", description="A straight line.")
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Updates of linear warm-up.")
-    final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.0, description="Share of the peak rate at the end.")
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Number of updates of linear warm-up.")
+    final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.0, description="Final rate, as a share of the peak rate."
+    )
 
 
 class TrainingConfig(Section):
@@ -437,74 +458,79 @@ class TrainingConfig(Section):
 
     start_from: AnyPath | None = Field(
         None,
-        description="Model file with whose weights and vocabularies training starts, to train on with other text. Its "
-        "languages and sections `model` and `text` have to be the same, but for dropout. It is validated before the "
-        "first update, and may remain the best model. Default: fresh ones.",
+        description="Model file to start training from, with its weights and vocabularies; for training further on "
+        "other text. Its languages and its sections `model` and `text` must be the same, except for dropout. It is "
+        "validated before the first update, and may remain the best model. Default: new weights and vocabularies.",
     )
     max_epochs: PositiveInt | None = Field(10, description="Stop after this many passes over the training text.")
     max_steps: PositiveInt | None = Field(None, description="Stop after this many updates.")
-    batch: BatchConfig = Field(BatchConfig(), description="How sentence pairs are put together.")
+    batch: BatchConfig = Field(BatchConfig(), description="How sentence pairs are batched.")
     optimizer: Annotated[AdamConfig | AdamWConfig | MuonConfig, Field(discriminator="kind")] = Field(
-        AdamWConfig(), description="What turns gradients into updates."
+        AdamWConfig(), description="The optimizer."
     )
     schedule: Annotated[
         ConstantScheduleConfig | InverseSqrtScheduleConfig | CosineScheduleConfig | LinearScheduleConfig,
         Field(discriminator="kind"),
     ] = Field(InverseSqrtScheduleConfig(), description="How the learning rate changes from update to update.")
-    label_smoothing: Share = Field(0.1, description="Share of the target probability spread over all tokens.")
+    label_smoothing: Share = Field(0.1, description="Share of the target probability that is spread over all tokens.")
     r_drop: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
         0.0,
-        description="Weight of R-Drop (Wu et al., 2021): each batch passes twice, with other dropout, and the two "
-        "answers are drawn together. An update takes twice as long; 0 does without.",
+        description="Weight of R-Drop (Wu et al., 2021): each batch passes through the model twice, with different "
+        "dropout, and the two outputs are drawn together. An update takes twice as long. 0 switches it off.",
     )
     clip_norm: PositiveFloat | None = Field(
-        1.0, description="Longest gradient, by its 2-norm; longer ones are scaled down."
+        1.0, description="Maximum 2-norm of the gradient; longer gradients are scaled down."
     )
     parallel: Literal["ddp", "fsdp"] = Field(
         "ddp",
-        description="With more processes than one: a copy of the model in each, or its weights, gradients "
-        "and optimizer state shared out, which takes less memory and more time.",
+        description="With more than one process. ddp: each has a copy of the model. fsdp: weights, gradients and "
+        "optimizer state are sharded, which takes less memory and more time.",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="Arithmetic of the forward and backward pass. auto: on a GPU, bfloat16 where it has that in "
-        "hardware; on a CPU, bfloat16 where that is clearly quicker for batches and models of this size, which "
-        "is measured at each start: of runs to be compared, let all have the same.",
+        description="Arithmetic of the forward and backward pass. auto: on a GPU, bfloat16 if it has that in hardware; "
+        "on a CPU, bfloat16 if that is clearly faster for batches and models of this size. This is measured at each "
+        "start, so set the same precision for all runs that you want to compare.",
     )
     activation_checkpointing: bool = Field(
         False,
-        description="Keep only what goes into each block, and compute the rest a second time for the gradient (Chen et "
-        "al., 2016): far less memory, the same weights, and updates that take up to a third longer.",
+        description="Keep only the inputs of each block, and recompute the rest for the gradient (Chen et al., 2016): "
+        "far less memory, the same weights, and updates that take up to a third longer.",
     )
     plain: list[Literal["attention", "dropout", "loss", "memory", "graphs"]] = Field(
         [],
-        description="Fast paths to do without, where one is suspected. Those for CPUs: attention written out, dropout "
-        "of 16 random bits, loss with its gradient in one pass, memory kept from update to update. That for a GPU by "
-        "itself: updates recorded and replayed, as CUDA graphs.",
+        description="Fast paths to switch off, if you suspect one of an error. On CPUs: attention (written out), "
+        "dropout (of 16 random bits), loss (with its gradient in one pass), memory (kept between updates). On a GPU "
+        "with one process: graphs (updates recorded and replayed as CUDA graphs).",
     )
-    validate_every: PositiveInt | None = Field(None, description="Updates between validations. Default: once an epoch.")
+    validate_every: PositiveInt | None = Field(
+        None, description="Updates between validations. Default: once per epoch."
+    )
     checkpoint_every: PositiveInt | None = Field(
-        None, description="Updates between training states to resume from, besides those at every validation."
+        None, description="Updates between saved training states, in addition to the one at every validation."
     )
-    keep_last: PositiveInt = Field(2, description="How many training states are kept.")
+    keep_last: PositiveInt = Field(2, description="Number of training states to keep.")
     average_last: Annotated[int, Field(ge=2)] | None = Field(
         None,
-        description="At the end, also measure the mean of the weights at this many last validations, and keep it if it "
-        "is the best model.",
+        description="At the end, also validate the mean of the weights at the last validations, this many of them, and "
+        "keep it if it is the best model.",
     )
     best: Literal["bleu", "chrf", "accuracy", "loss"] | None = Field(
         None,
-        description="The validation figure that picks the best model; accuracy is the share of right tokens or labels, "
-        "loss is minus the log-probability, without smoothing. Where a figure is the same twice, the loss decides. "
+        description="The validation figure that selects the best model. accuracy: the share of right tokens or labels. "
+        "loss: minus the log-probability, without smoothing. If a figure is the same twice, the loss decides. "
         "Default: bleu for translations, accuracy for labels.",
     )
     patience: PositiveInt | None = Field(
-        None, description="Stop after this many validations in a row that bring no better figure."
+        None, description="Stop after this many validations in a row without a better figure."
     )
     log_every: PositiveInt = Field(
-        50, description="Updates between rows of the metrics log, and where there is no terminal, lines."
+        50,
+        description="Updates between rows of the metrics log, and between console lines if the output is no terminal.",
     )
-    samples: Annotated[int, Field(ge=0, le=10_000)] = Field(3, description="Translations shown at each validation.")
+    samples: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        3, description="Number of translations shown at each validation."
+    )
 
     def clashes(self) -> Iterator[Clash]:
         if self.max_epochs is None and self.max_steps is None:
@@ -517,44 +543,47 @@ class TrainingConfig(Section):
 
 
 class DecodingConfig(Section):
-    """How a trained model searches for a translation. Validation while training always searches greedily."""
+    """How a trained model searches for a translation. Validation during training always searches greedily."""
 
     search: Literal["greedy", "beam", "sample"] = Field(
-        "beam", description="Best token at each step, beam search, or tokens drawn as the model's probabilities say."
+        "beam",
+        description="greedy: the best token at each step. beam: beam search. sample: tokens drawn at random, with the "
+        "probabilities that the model gives them.",
     )
     beam_size: Annotated[int, Field(ge=1, le=1000)] = Field(
         5, description="Partial translations kept alive for each sentence."
     )
     length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
         1.0,
-        description="Exponent a in score = log-probability / length^a (after Wu et al., 2016); 0 ranks by "
+        description="Exponent a in score = log-probability / length^a (after Wu et al., 2016). 0 ranks by "
         "log-probability alone.",
     )
     temperature: Annotated[float, Field(ge=0.01, le=100.0)] = Field(
         1.0,
-        description="Of samples: what log-probabilities are divided by before a token is drawn; below 1 the probable "
-        "ones are drawn more often than the model says.",
+        description="Sampling: log-probabilities are divided by this before a token is drawn. Below 1, probable tokens "
+        "are drawn more often than the model says.",
     )
     top_k: PositiveInt | None = Field(
-        None, description="Of samples: only so many most probable tokens are drawn from. Default: the whole vocabulary."
+        None, description="Sampling: draw from this many most probable tokens only. Default: the whole vocabulary."
     )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(
-        1, description="Of samples: with the same seed a line of the same number and text gets the same translations."
+        1,
+        description="Sampling: the random seed. With the same seed, line N of a text always gets the same translation.",
     )
     max_ratio: PositiveFloat | None = Field(
         None,
-        description="A translation has at most this many tokens for each source token, and max_extra more. Default: "
-        "half as many again as 99 in 100 of the training pairs need, and at least 2.",
+        description="Maximum number of target tokens for each source token; max_extra come on top. Default: 1.5 times "
+        "the ratio that 99 in 100 training pairs need, and at least 2.",
     )
     max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        10, description="Tokens that a translation may have on top of max_ratio."
+        10, description="Number of tokens that a translation may have on top of max_ratio."
     )
     max_source: PositiveInt = Field(
         1000,
-        description="Source tokens that are read of a line. What comes behind them is not translated, but warned of.",
+        description="Maximum number of source tokens read from a line. The rest is not translated; a warning says so.",
     )
     batch_tokens: PositiveInt = Field(
-        4096, description="Source tokens decoded together, padding counted; fewer where memory runs out."
+        4096, description="Source tokens decoded together, including padding; fewer if memory runs out."
     )
 
 
@@ -572,16 +601,17 @@ class Config(Section):
         1, description="Seed of everything random: weights, order, dropout."
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="Where to compute. auto: CUDA where it is there."
+        "auto", description="Where to compute. auto: CUDA if it is available."
     )
     processes: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None,
-        description="Processes that train together, where torchrun does not start them. Default: two for models up to "
-        "256 wide on a CPU with two cores or more, where they are mostly quicker than one with two threads; else, and "
-        "on Windows, one.",
+        description="Number of processes that train together, unless torchrun starts them. Default: two for models up "
+        "to 256 wide on a CPU with two cores or more, where they are mostly faster than one process with two threads; "
+        "otherwise, and on Windows, one.",
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
-        None, description="CPU threads of each process. Default: what PyTorch chooses, shared out between them."
+        None,
+        description="CPU threads of each process. Default: PyTorch's choice, divided between the processes.",
     )
     data: Annotated[DataConfig | LabelledDataConfig, Field(discriminator="kind")] = Field(
         DataConfig(), description="Which text to read."
