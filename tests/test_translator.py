@@ -91,6 +91,14 @@ def test_one_text_is_no_list_of_lines(translator: Translator) -> None:
             call("ein Hund")
 
 
+def test_lines_that_can_be_read_but_once(translator: Translator) -> None:
+    lines = ["ein Hund bellt", "", "Katze"]
+    together = translator.translate(lines)
+    assert translator.translate(iter(lines)) == together
+    assert [best[0].text for best in translator.n_best((line for line in lines), 1)] == together
+    assert translator.log_probabilities(iter(lines), iter(together)) == translator.log_probabilities(lines, together)
+
+
 def memory_for(rows: int, monkeypatch: pytest.MonkeyPatch, model: torch.nn.Module) -> None:
     """Let the model run out of memory with more sentences than that at a time."""
     start = model.start
@@ -238,6 +246,13 @@ def test_settings_out_of_range(translator: Translator, asked: dict[str, Any], me
     with pytest.raises(ConfigError) as caught:
         translator.settings(**asked)
     assert message in str(caught.value)
+
+
+def test_settings_may_be_given_one_by_one(translator: Translator) -> None:
+    lines = ["ein Hund bellt"]
+    assert translator.n_best(lines, 3, beam_size=7) == translator.n_best(lines, 3, translator.settings(beam_size=7))
+    with pytest.raises(TypeError, match="settings are given twice"):
+        translator.n_best(lines, 3, translator.settings(), beam_size=7)
 
 
 def test_n_best(translator: Translator) -> None:

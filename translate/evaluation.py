@@ -14,6 +14,7 @@ from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 
 from translate.errors import DataError
+from translate.text.casing import base_code, lower
 
 RESAMPLES = 1000  # of sacrebleu's bootstrap, as in its own command line; the seed is in the signature
 # Languages without spaces between words, in the codes of ISO 639 of two and of three letters: BLEU counts characters.
@@ -91,7 +92,9 @@ def evaluate(
     bleu, bleu_lowercase, chrf = BLEU(tokenize=tokenizer), BLEU(tokenize=tokenizer, lowercase=True), CHRF()
     every = [references, *others]
     cased = bleu.corpus_score(hypotheses, every, n_bootstrap=RESAMPLES)
-    lowercase = bleu_lowercase.corpus_score(hypotheses, every, n_bootstrap=RESAMPLES)
+    # sacrebleu, which lower-cases once more, has one rule for all languages.
+    small, *small_every = ([lower(line, language) for line in lines] for lines in (hypotheses, *every))
+    lowercase = bleu_lowercase.corpus_score(small, small_every, n_bootstrap=RESAMPLES)
     characters = chrf.corpus_score(hypotheses, every)
     return EvaluationReport(
         bleu=_score_with_interval(bleu, cased),
@@ -148,7 +151,7 @@ def bleu_tokenizer(language: str) -> str:
 
     A region or a script behind the code says nothing about that: "zh-CN", "zh_Hant".
     """
-    code = re.split("[-_]", language.lower())[0]
+    code = base_code(language)
     return "zh" if code in CHINESE else "char" if code in UNSPACED else "13a"
 
 

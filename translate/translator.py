@@ -1,8 +1,9 @@
 """Text in, text out, over one saved model."""
 
 import logging
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ class Translator:
                 )
         return cls(first, *others)
 
-    def translate(self, lines: Sequence[str], **settings: str | int | float | None) -> list[str]:
+    def translate(self, lines: Iterable[str], **settings: str | int | float | None) -> list[str]:
         """The best translation of each line; an empty one of an empty line.
 
         `settings` are of the section `decoding`, such as `search`, `beam_size` or `max_ratio`; those left out are the
@@ -94,9 +95,15 @@ class Translator:
         return [best[0].text for best in self.n_best(lines, 1, self.settings(**settings))]
 
     def n_best(
-        self, lines: Sequence[str], n: int, settings: DecodingConfig | None = None, *, first_line: int = 1
+        self,
+        lines: Iterable[str],
+        n: int,
+        settings: DecodingConfig | None = None,
+        *,
+        first_line: int = 1,
+        **asked: str | int | float | None,
     ) -> list[list[Translation]]:
-        """At most `n` translations of each line, best first; `settings` are the model's own, or those of `settings()`.
+        """At most `n` translations of each line, best first; settings as in `translate`, or those of `settings()`.
 
         `first_line` is the number of the first of `lines`, in warnings, and among those that are sampled.
 
@@ -106,7 +113,10 @@ class Translator:
             ConfigError: greedy search, or a beam narrower than `n`, cannot give that many. Samples may be any number.
             DataError: memory runs out with a single sentence.
         """
-        check_texts(lines)
+        if settings is not None and asked:
+            raise TypeError(f"settings are given twice; give {', '.join(asked)} to settings()")
+        lines = texts(lines)
+        settings = settings or self.settings(**asked)
         return self.n_best_of_ids(self.saved.source.encode(lines), n, settings, first_line=first_line)
 
     def n_best_of_ids(
@@ -156,8 +166,8 @@ class Translator:
 
     def log_probabilities(
         self,
-        lines: Sequence[str],
-        translations: Sequence[str],
+        lines: Iterable[str],
+        translations: Iterable[str],
         settings: DecodingConfig | None = None,
         *,
         first_line: int = 1,
@@ -173,8 +183,7 @@ class Translator:
             ConfigError: the model gives labels; `n_best` has the log-probabilities of these.
             DataError: there is not one translation for each line.
         """
-        check_texts(lines)
-        check_texts(translations)
+        lines, translations = texts(lines), texts(translations)
         if isinstance(self.config.data, LabelledDataConfig):
             raise ConfigError("this model gives labels, not translations; n_best has their log-probabilities")
         if len(lines) != len(translations):
@@ -209,13 +218,18 @@ class Translator:
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         return Translation(
-            # One line comes out for each that goes in, and bytes can spell a line break.
-            text=" ".join(self.saved.target.decode(hypothesis.tokens).splitlines()),
+            text=self._on_one_line(self.saved.target.decode(hypothesis.tokens)),
             log_probability=hypothesis.log_probability,
             score=hypothesis.score,
             length=hypothesis.length,
             finished=hypothesis.finished,
         )
+
+    def _on_one_line(self, text: str) -> str:
+        """One line comes out for each that goes in, and bytes can spell a line break."""
+        if isinstance(self.config.data, LabelledDataConfig):
+            return text
+        return " ".join(part for part in re.split(r"[\r\n]", text) if part)
 
     def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
         """Name the lines of which no more than `read` tokens are read, and count those longer than any in training."""
@@ -245,13 +259,18 @@ class Translator:
             )
 
 
-def check_texts(lines: Sequence[str]) -> None:
-    """TypeError where a line is no text, or there is one text instead of several: that is a sequence of texts, too."""
+def texts(lines: Iterable[str]) -> list[str]:
+    """All of `lines`, which may be an iterator.
+
+    TypeError where one is no text, or there is one text instead of several: that is a sequence of texts, too.
+    """
     if isinstance(lines, str):
         raise TypeError(f"{lines[:40]!r} is one text; give a list of them: [text]")
+    lines = list(lines)
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, str):
             raise TypeError(f"line {number} is no text, but {line!r}")
+    return lines
 
 
 def more_like_it(lines: Sequence[object]) -> str:

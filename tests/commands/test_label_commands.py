@@ -5,6 +5,7 @@ import math
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tiny_project import Call, Outcome, Project, own_logging, write_lines
 
 from translate.commands import evaluate, train, translate
 from translate.data.lines import read_lines
+from translate.text.vocabulary import Vocabulary
 from translate.translator import Translator
 
 SETTINGS = """\
@@ -72,6 +74,16 @@ def score(call: Call, labelled: Project, tmp_path: Path) -> Callable[..., Outcom
     return lambda *arguments: call(
         evaluate.main, "--checkpoint", labelled.model, "--json", tmp_path / "report.json", "--device", "cpu", *arguments
     )
+
+
+def test_a_label_comes_out_as_it_is(labelled: Project) -> None:
+    translator = Translator.load(labelled.model, device="cpu")
+    before = translator.translate(["el gato"])[0]
+    target = translator.saved.target
+    odd = {word: f"{word}\u2028x" for word in target.vocabulary.words}
+    words = tuple(odd.values())
+    translator.saved = replace(translator.saved, target=replace(target, vocabulary=Vocabulary(words)))
+    assert translator.translate(["el gato"]) == [odd[before]]
 
 
 # --- training --------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Text files, line by line."""
 
+import bz2
 import errno
 import gzip
 import os
@@ -61,6 +62,10 @@ def test_wrong_bytes_in_the_first_line(tmp_path: Path) -> None:
     [
         (gzip.compress(b"gut", mtime=0), "It looks like gzip: give its name the ending .gz."),
         ("gut\n".encode("utf-16"), "It looks like UTF-16: save it as UTF-8."),
+        ("gut\n".encode("utf-32"), "It looks like UTF-32: save it as UTF-8."),
+        ("gut\n".encode("utf-16-le"), "It looks like UTF-16: save it as UTF-8."),
+        (bz2.compress(b"gut"), "It looks like an archive of bzip2: unpack it."),
+        (b"ein Hund\r" * 20, "ends its lines by carriage returns alone. Save it with line feeds."),
         ("schön\n".encode("latin-1"), "Save the file as UTF-8."),
     ],
 )

@@ -70,6 +70,12 @@ def test_languages_without_spaces_are_not_one_word_a_sentence(language: str, tok
     assert (report.bleu.value > 30) == (tokenizer != "13a")
 
 
+def test_lower_case_is_that_of_the_language() -> None:
+    line, small = "ILIK BİR KIŞ GÜNÜ İKİ ÇOCUK", "ılık bir kış günü iki çocuk"
+    assert evaluate([small], [line], "tr").bleu_lowercase.value == pytest.approx(100)
+    assert evaluate([small], [line], "en").bleu_lowercase.value < 50
+
+
 def test_interval_is_the_same_each_time_and_closes_on_equal_sentences(report: EvaluationReport) -> None:
     assert report.bleu.interval is not None
     assert report.bleu.interval > 1

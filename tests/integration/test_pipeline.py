@@ -446,7 +446,8 @@ def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> 
     places = {"output", "data.root", "data.cache", "data.download", "training.start_from"}
     work = {"device", "processes", "threads", "training.parallel", "training.activation_checkpointing"}
     shown = {"training.samples", "training.checkpoint_every", "training.keep_last", "training.log_every"}
-    search = {f"decoding.{key}" for key in ("search", "beam_size", "length_penalty", "batch_tokens")}
+    sampling = ("temperature", "top_k", "seed")
+    search = {f"decoding.{key}" for key in ("search", "beam_size", "length_penalty", "batch_tokens", *sampling)}
     length = {f"training.{key}" for key in ("max_epochs", "max_steps", "patience")}
     always = places | work | shown | search
     assert free_in({}) == free_in({"schedule": {"kind": "constant"}}) == always | length

@@ -27,6 +27,13 @@ def test_the_share_of_zeros_and_the_scale_of_the_rest(p: float, dtype: torch.dty
     assert pairs.mean().item() == pytest.approx(p * p, abs=0.003)
 
 
+def test_hardly_anything_is_left_by_a_p_of_nearly_one() -> None:
+    torch.manual_seed(1)
+    dropped = Dropout(1 - 1e-6)(torch.ones(2000, 5000))
+    assert (dropped != 0).double().mean().item() == pytest.approx(1e-6, rel=1.5)
+    assert dropped.amax().item() == pytest.approx(1e6, rel=1e-3)
+
+
 def test_the_gradient_passes_where_the_value_does() -> None:
     torch.manual_seed(1)
     x = torch.randn(64, 33, requires_grad=True)

@@ -70,7 +70,8 @@ def test_lines_that_mostly_begin_small_have_no_case_to_mend(lines: list[str], ta
 def test_back_is_a_capital_in_any_case(casing: Truecaser) -> None:
     assert casing.undo("ein hund") == "Ein hund"
     assert casing.undo("über") == "Über"
-    assert casing.undo("iPad und") == "IPad und"
+    assert casing.undo("iPad und") == "iPad und"
+    assert casing.undo("<unk> hund") == "<unk> hund"
     assert casing.undo("2 der") == "2 der"
 
 
@@ -81,6 +82,16 @@ def test_every_training_line_comes_back(casing: Truecaser) -> None:
 @pytest.mark.parametrize(("line", "written"), [("სამი", "სამი"), ("և տ", "Եւ տ"), ("ǆep", "ǅep"), ("ça va", "Ça va")])
 def test_lines_begin_as_titles_do(casing: Truecaser, line: str, written: str) -> None:
     assert casing.undo(line) == written
+
+
+def test_dutch_begins_with_both_letters_of_ij() -> None:
+    casing = learned(["Het ijs is koud.", "Al het ijs."], "nl")
+    assert casing.apply("IJs is koud.") == "ijs is koud."
+    assert casing.undo("ijs is koud.") == "IJs is koud."
+
+
+def test_a_dot_of_its_own_makes_a_turkish_i() -> None:
+    assert lower("I\u0307yi", "tr") == "iyi"
 
 
 def test_turkish_has_two_letters_i() -> None:

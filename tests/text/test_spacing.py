@@ -83,6 +83,13 @@ def test_the_majority_decides_for_a_pair_seen_both_ways() -> None:
 def test_a_language_without_spaces() -> None:
     spacing = learned(["我~爱~你~。", "你~爱~我~。", "他~爱~我~,~我~爱~他~。"])
     assert spacing.join(["他", "爱", "你", "。"]) == "他爱你。"
+    assert spacing.join(["她", "看", "我", "。"]) == "她看我。"
+
+
+def test_spaces_in_a_language_without_them_stand_where_they_were_seen() -> None:
+    spacing = learned(["我~爱~你~。", "你~爱~我~。", "他~爱~我~,~我~爱~他~。", "你~看 OK~。"])
+    assert spacing.join(["我", "看", "OK", "。"]) == "我看 OK。"
+    assert Spacing.from_dict(json.loads(json.dumps(spacing.to_dict()))) == spacing
 
 
 def test_white_space_becomes_one_plain_space(spacing: Spacing) -> None:

@@ -3,12 +3,13 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import spacy
 from spacy.tokenizer import Tokenizer
 
-from translate.errors import ConfigError
+from translate.errors import ConfigError, DataError
 from translate.text.spacing import Spacing
 from translate.text.tokenizers import tokenizer_from_dict
 from translate.text.words import WordTokenizer, _spacy_tokenizer
@@ -53,6 +54,37 @@ def test_a_very_long_line() -> None:
     assert words("en", "word " * 10_000) == ["word"] * 10_000
 
 
+def test_a_long_run_without_spaces_is_cut_in_time_that_grows_with_it() -> None:
+    calls: list[int] = []
+
+    def spy(part: str) -> list[Any]:
+        calls.append(len(part))
+        return list(_spacy_tokenizer("en", None)(part))
+
+    line = f"a {'=' * 50_000} b {'x' * 450} c"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("translate.text.words._spacy_tokenizer", lambda *_: spy)
+        ((tokens, spaces),) = WordTokenizer("en").cut([line])
+    assert max(calls) < 500
+    assert "".join(token + " " * space for token, space in zip(tokens, spaces, strict=True)) == line
+    assert tokens[-5:] == ["b", "x" * 200, "x" * 200, "x" * 50, "c"]
+
+
+def test_a_line_that_the_tokenizer_cannot_cut_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_long(_: str) -> list[Any]:
+        raise RuntimeError("Input is too long")
+
+    monkeypatch.setattr("translate.text.words._spacy_tokenizer", lambda *_: too_long)
+    with pytest.raises(DataError, match=r"'ja' cannot cut the line that begins with 'ab', of 2 characters: Input is"):
+        words("ja", "ab")
+
+
+def test_what_cuts_is_named_with_the_packages_behind_it() -> None:
+    assert WordTokenizer("en").packages == ("spacy",)
+    assert WordTokenizer("ja").packages == ("spacy", "SudachiPy", "SudachiDict-core")
+    assert WordTokenizer("ja", model="ja_core").packages == ("spacy", "ja_core")
+
+
 def test_a_configured_model_cuts(tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     assert isinstance(nlp.tokenizer, Tokenizer)
@@ -88,15 +120,18 @@ def test_an_unknown_language_gets_the_nearest_codes(language: str, message: str)
     assert str(caught.value).startswith(message)
 
 
-def test_a_language_that_needs_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [ImportError, RuntimeError])
+def test_a_language_that_needs_another_package(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     def blank(language: str) -> None:
-        raise ImportError("Japanese support requires SudachiPy")
+        raise error("Japanese support requires SudachiPy")
 
     monkeypatch.setattr(spacy, "blank", blank)
-    with pytest.raises(
-        ConfigError, match=r"^spaCy's tokenizer for 'ja' needs another package: Japanese support requires"
-    ):
+    with pytest.raises(ConfigError) as caught:
         words("ja", "x")
+    assert str(caught.value) == (
+        "spaCy's tokenizer for 'ja' needs another package: Japanese support requires SudachiPy. Other kinds need none: "
+        "text.tokenizer.kind=char or bpe"
+    )
 
 
 def test_without_spacy_joining_works_and_cutting_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

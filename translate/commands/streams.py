@@ -42,7 +42,7 @@ def argument_lines(sentences: Sequence[str]) -> list[str]:
     """The lines of the arguments. DataError names a sentence that is not UTF-8."""
     # Python has decoded the arguments as the locale says, and in the C locale that is ASCII.
     texts = [decode(os.fsencode(text), f"sentence {number}") for number, text in enumerate(sentences, start=1)]
-    return [line for text in texts for line in text.split("\n")]
+    return [line.removesuffix("\r") for text in texts for line in text.split("\n")]
 
 
 def standard_input() -> Iterator[list[str]]:

@@ -168,4 +168,5 @@ def report_unknown(translator: "Translator", lines: Sequence[str], first: int) -
     """Name the words of each line that the model does not know."""
     for number, line in enumerate(lines, start=first):
         if words := translator.unknown_words(line):
-            log.info("line %d: unknown: %s", number, " ".join(words))
+            shown = (word if word.isprintable() else ascii(word) for word in words)
+            log.info("line %d: unknown: %s", number, " ".join(shown))

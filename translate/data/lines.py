@@ -22,6 +22,9 @@ STARTS = {
     b"\x1f\x8b": "gzip: give its name the ending .gz",
     b"\x28\xb5\x2f\xfd": "Zstandard: give its name the ending .zst",
     b"\xfd7zXZ": "an archive of xz: unpack it",
+    b"BZh": "an archive of bzip2: unpack it",
+    b"PK\x03\x04": "an archive of zip: unpack it",
+    b"\xff\xfe\0\0": "UTF-32: save it as UTF-8",
     b"\xff\xfe": "UTF-16: save it as UTF-8",
     b"\xfe\xff": "UTF-16: save it as UTF-8",
 }
@@ -110,11 +113,21 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
                     f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). "
                     f"{remedy}"
                 ) from None
+            if not before:
+                _refuse_odd(path, text)
             lines = (text if before else text.removeprefix("\ufeff")).split("\n")
             if not lines[-1]:
                 lines.pop()
             yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
             before += len(raw)
+
+
+def _refuse_odd(path: Path, text: str) -> None:
+    """DataError where the beginning of a file is sound UTF-8, but no lines of text."""
+    if text.count("\0") * 3 > len(text):
+        raise DataError(f"{path} is a third NUL characters or more. It looks like UTF-16: save it as UTF-8.")
+    if "\n" not in text and text.count("\r") >= 10:
+        raise DataError(f"{path} ends its lines by carriage returns alone. Save it with line feeds.")
 
 
 def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 STEPS = 2**16  # of the probability, which is rounded to a multiple of 1 / STEPS
+FINEST = 0.99  # Of greater ones such steps would leave too few elements, or too many.
 
 
 class Dropout(nn.Module):
@@ -21,7 +22,7 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0.0:
             return x
-        if x.device.type != "cpu":
+        if x.device.type != "cpu" or self.p > FINEST:
             return F.dropout(x, self.p)
         drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         drawn = drawn.view(torch.int16)[: x.numel()].view(x.shape)

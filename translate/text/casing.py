@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-TWO_I = {"tr", "tur", "az", "aze"}
+TWO_I = {"tr", "tur", "az", "aze", "azj", "azb", "crh", "gag"}
+DUTCH = {"nl", "nld", "dut"}
 WORD = re.compile(r"[^\W\d_]+")
 # Behind an opening quotation mark, but not behind a number. An article of one letter behind an apostrophe, as in Dutch
-# and Afrikaans, is none: it stays lower-case.
-FIRST_WORD = re.compile(r"^(\W*)(?!(?<=['’ʼ])[^\W\d_]\b)([^\W\d_]+)")
+# and Afrikaans, is none: it stays lower-case. Nor is what stands in angle brackets, as <unk> does.
+FIRST_WORD = re.compile(r"^(\W*)(?!(?<=['’ʼ])[^\W\d_]\b|(?<=<)[^\W\d_]+>)([^\W\d_]+)")
 
 
 @dataclass(frozen=True)
@@ -36,23 +37,36 @@ class Truecaser:
     def undo(self, line: str) -> str:
         """The line with a capital letter at its beginning."""
         found = FIRST_WORD.match(line)
-        return found[1] + capitalize(found[2], self.language) + line[found.end() :] if found else line
+        if not (found and found[2].islower()):  # "iPhone" stays as it is.
+            return line
+        return found[1] + capitalize(found[2], self.language) + line[found.end() :]
 
 
 def lower(text: str, language: str) -> str:
     """Lower case, in which Turkish and Azeri keep i and ı apart, as İ and I are."""
-    return (text.replace("İ", "i").replace("I", "ı") if has_two_i(language) else text).lower()
+    if has_two_i(language):
+        text = text.replace("I\N{COMBINING DOT ABOVE}", "i").replace("İ", "i").replace("I", "ı")
+    return text.lower()
 
 
 def capitalize(word: str, language: str) -> str:
     """The word with a capital letter in front; other letters stay as they are."""
+    if word[0] == "i" and has_two_i(language):
+        return "İ" + word[1:]
+    if word.startswith("ij") and base_code(language) in DUTCH:
+        return "IJ" + word[2:]
     # As in a title: some letters are two in one, and Georgian has capitals for whole words only.
-    return ("İ" if word[0] == "i" and has_two_i(language) else word[0].title()) + word[1:]
+    return word[0].title() + word[1:]
 
 
 def has_two_i(language: str) -> bool:
     """Whether i with and without a dot are two letters."""
-    return re.split("[-_]", language.lower())[0] in TWO_I
+    return base_code(language) in TWO_I
+
+
+def base_code(language: str) -> str:
+    """The code of a language without region and script: that of "zh-CN" and "zh_Hant" is "zh"."""
+    return re.split("[-_]", language.lower())[0]
 
 
 def learn_truecaser(lines: Iterable[str], language: str) -> Truecaser | None:

@@ -2,7 +2,8 @@
 
 There are no rules of any language here. A token such as `.` joins to its left because it did so beside most of its
 different neighbours; pairs of tokens that do otherwise are kept as exceptions; a symbol such as `"`, of which every
-second one in a line sits differently, is treated as two tokens, one that opens and one that closes.
+second one in a line sits differently, is treated as two tokens, one that opens and one that closes. In languages
+without spaces all tokens join, but for the pairs that were seen apart.
 """
 
 from collections import Counter
@@ -14,12 +15,17 @@ from typing import Any
 Pair = tuple[str, str]
 
 MAX_ROUNDS = 10
+MOST_APART = 0.25  # of the different neighbours in a language without spaces
 
 
 @dataclass(frozen=True)
 class Spacing:
-    """What was learned. A space stands between two tokens unless something here says that they join."""
+    """What was learned. A space stands between two tokens unless something here says that they join.
 
+    Where `unspaced` is True, tokens join unless they are a pair in `spaced`.
+    """
+
+    unspaced: bool = False
     alternating: frozenset[str] = frozenset()
     joins_left: frozenset[str] = frozenset()
     joins_right: frozenset[str] = frozenset()
@@ -37,13 +43,15 @@ class Spacing:
 
     def apart(self, left: str, right: str) -> bool:
         """Whether a space stands between two tokens, marked as by `_mark`."""
-        if (left, right) in self.spaced:
-            return True
+        if self.unspaced or (left, right) in self.spaced:
+            return (left, right) in self.spaced
         return not ((left, right) in self.joined or left in self.joins_right or right in self.joins_left)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, sorted."""
-        return {field.name: sorted(getattr(self, field.name)) for field in fields(self)}
+        return {"unspaced": self.unspaced} | {
+            field.name: sorted(getattr(self, field.name)) for field in fields(self) if field.name != "unspaced"
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Spacing":
@@ -51,7 +59,8 @@ class Spacing:
             frozenset(data[name]) for name in ("alternating", "joins_left", "joins_right")
         )
         joined, spaced = (frozenset((left, right) for left, right in data[name]) for name in ("joined", "spaced"))
-        return cls(alternating, joins_left, joins_right, joined, spaced)
+        # Models from before there were languages without spaces do not say.
+        return cls(data.get("unspaced", False), alternating, joins_left, joins_right, joined, spaced)
 
 
 class SpacingCounts:
@@ -72,6 +81,8 @@ class SpacingCounts:
         for ((left, right), space), count in self._pairs.items():
             balance[_unmark(left, alternating), _unmark(right, alternating)] += count if space else -count
         apart = {pair: spaces >= 0 for pair, spaces in balance.items()}
+        if sum(apart.values()) < MOST_APART * len(apart):
+            return Spacing(unspaced=True, spaced=frozenset(pair for pair in apart if apart[pair]))
 
         # Neighbours are counted once each, however frequent: the shirt in "t-shirt" joins to only one of them.
         # A join that the other token explains is no evidence for this one; hence the rounds.
@@ -88,10 +99,10 @@ class SpacingCounts:
             if (joins_left, joins_right) == before:
                 break
 
-        rules = Spacing(alternating, joins_left, joins_right)
+        rules = Spacing(False, alternating, joins_left, joins_right)
         exceptions = {pair for pair, space in apart.items() if space != rules.apart(*pair)}
         spaced = frozenset(pair for pair in exceptions if apart[pair])
-        return Spacing(alternating, joins_left, joins_right, frozenset(exceptions - spaced), spaced)
+        return Spacing(False, alternating, joins_left, joins_right, frozenset(exceptions - spaced), spaced)
 
     def _alternating(self) -> frozenset[str]:
         """Symbols with a space before them where they open and none where they close, or the reverse."""

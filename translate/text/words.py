@@ -11,9 +11,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from translate.errors import ConfigError
-from translate.text.casing import lower
+from translate.errors import ConfigError, DataError
+from translate.text.casing import base_code, lower
 from translate.text.spacing import Spacing
+
+# The packages by which spaCy cuts some languages.
+HELPERS = {"ja": ("SudachiPy", "SudachiDict-core"), "ko": ("natto-py",), "th": ("pythainlp",), "vi": ("pyvi",)}
+# spaCy takes time with the square of a run without spaces, such as a line of dashes: minutes for 20,000 characters.
+LONGEST_RUN = 200
+LONG_RUN = re.compile(rf"\S{{{LONGEST_RUN + 1},}}")
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class WordTokenizer:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        return ("spacy",) if self.model is None else ("spacy", self.model)
+        return ("spacy", *HELPERS.get(self.language, ())) if self.model is None else ("spacy", self.model)
 
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
         return (tokens for tokens, _ in self.cut(lines))
@@ -40,7 +46,13 @@ class WordTokenizer:
         """The tokens of each line, and whether a space follows each of them."""
         tokenizer = _spacy_tokenizer(self.language, self.model)
         for line in lines:
-            tokens = list(tokenizer(self.normalize(line)))
+            try:
+                tokens = [token for part in _parts(self.normalize(line)) for token in tokenizer(part)]
+            except Exception as error:  # Each of the packages that spaCy uses for some languages has its own.
+                raise DataError(
+                    f"spaCy's tokenizer for {self.language!r} cannot cut the line that begins with {line[:40]!r}, of "
+                    f"{len(line)} characters: {error}"
+                ) from error
             yield [token.text for token in tokens], [bool(token.whitespace_) for token in tokens]
 
     def normalize(self, line: str) -> str:
@@ -66,6 +78,16 @@ class WordTokenizer:
         return cls(data["language"], data["model"], data["lowercase"], Spacing.from_dict(data["spacing"]))
 
 
+def _parts(line: str) -> Iterator[str]:
+    """The line, divided where a run without spaces is longer than `LONGEST_RUN`."""
+    start = 0
+    for run in LONG_RUN.finditer(line):
+        for stop in range(run.start() + LONGEST_RUN, run.end(), LONGEST_RUN):
+            yield line[start:stop]
+            start = stop
+    yield line[start:]
+
+
 @cache
 def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterable[Any]]:
     """The tokenizer of a trained spaCy model, or without one the rules that spaCy has for the language."""
@@ -87,8 +109,8 @@ def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterab
             ) from error
     known = [module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg]
     if language not in known:
-        code = re.split("[-_]", language.lower())[0]  # without region or script
-        code = code if code in known else spacy.util.find_matching_language(code)
+        base = base_code(language)
+        code = base if base in known else spacy.util.find_matching_language(base)
         near = [code] if code in known else difflib.get_close_matches(language.lower(), known, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(sorted(known))}."
         raise ConfigError(
@@ -96,8 +118,8 @@ def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterab
         )
     try:
         return spacy.blank(language).tokenizer
-    except ImportError as error:
+    except Exception as error:  # Some of those packages look for libraries, and have errors of their own for that.
         raise ConfigError(
-            f"spaCy's tokenizer for {language!r} needs another package: {error} "
-            "Subwords need none: text.tokenizer.kind=bpe"
+            f"spaCy's tokenizer for {language!r} needs another package: {str(error).rstrip('.')}. "
+            "Other kinds need none: text.tokenizer.kind=char or bpe"
         ) from error
