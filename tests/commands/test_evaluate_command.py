@@ -270,7 +270,7 @@ def test_unequal_counts(run: Callable[..., Outcome], tmp_path: Path) -> None:
     said = run("--source", source, "--reference", reference)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(
-        f"error: {source} has 3 lines, {reference} has 2; line by line they must belong together. They seem to part "
+        f"error: {source} has 3 lines, {reference} has 2; they must correspond line by line. They seem to diverge "
     )
 
 
@@ -278,8 +278,8 @@ def test_unequal_counts(run: Callable[..., Outcome], tmp_path: Path) -> None:
 def test_empty_files(content: list[str], run: Callable[..., Outcome], tmp_path: Path) -> None:
     source = write_lines(tmp_path / "in", content)
     reference = write_lines(tmp_path / "out", ["il gatto"])
-    refused(run("--source", source, "--reference", reference), f"{source} has no text. It needs one sentence a line.")
-    refused(run("--source", reference, "--reference", source), f"{source} has no text. It needs one sentence a line.")
+    refused(run("--source", source, "--reference", reference), f"{source} has no text. It needs one sentence per line.")
+    refused(run("--source", reference, "--reference", source), f"{source} has no text. It needs one sentence per line.")
 
 
 def test_a_missing_file(run: Callable[..., Outcome], tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_what_cannot_be_scored(score: Callable[..., Outcome], tmp_path: Path) ->
     path = write_lines(tmp_path / "mine.tsv", ["salón\tun libro", "jardín\tun árbol"])
     message = (
         f"{path}, line 2: the label 'jardín' does not occur in the training text, which has 'garaje', 'la cocina', "
-        "'salón'. Correct it, take the line out, or train with texts of that label."
+        "'salón'. Correct it, remove the line, or train with texts of that label."
     )
     assert score("--split", "mine", "--data-root", tmp_path) == Outcome(2, "", f"error: {message}\n")
     said = score("--split", "test", "--tokenized-bleu")
@@ -194,13 +194,13 @@ def test_what_cannot_be_scored(score: Callable[..., Outcome], tmp_path: Path) ->
     ("split", "line", "message"),
     [
         ("train", "el coche", "{path}, line 301 has no tab: 'el coche'. Write label, tab, text."),
-        ("train", " \tel coche", "{path}, line 301 has no label. Write one, or take the line out."),
+        ("train", " \tel coche", "{path}, line 301 has no label. Write one, or remove the line."),
         ("val", "el coche", "{path}, line 31 has no tab: 'el coche'. Write label, tab, text."),
         (
             "val",
             "jardín\tun árbol",
             "{path}, line 31: the label 'jardín' does not occur in the training text, which has 'garaje', 'la cocina', "
-            "'salón'. Correct it, take the line out, or train with texts of that label.",
+            "'salón'. Correct it, remove the line, or train with texts of that label.",
         ),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_missing_file(call: Call, untrained: Project) -> None:
         f"No labelled split 'val' in {untrained.corpus}: looked for val.tsv, plain, .gz or .zst (or under the name "
         "valid or validation or dev). Splits there: test, train. Set data.root (--data-root) to the folder that has "
         "it. "
-        "It picks the best model: keep some hundred lines out of the training text for it."
+        "It selects the best model: hold out a few hundred lines of the training text for it."
     )
     assert said.err.endswith(f"error: {message}\n")
 

@@ -85,8 +85,8 @@ def test_files_without_validation_text_of_their_own(run: Run, untrained: Project
     for files in ("{source: a.es, target: a.it}", "[{source: '*.es', target: '*.it', weight: 2}]"):
         refused(
             run(f"data.train={files}"),
-            "data.train names files, and data.valid 'val' of the demo corpus, as no other data.root is given; name two "
-            "files for it, too: data.valid={source: FILE, target: FILE}, or its folder: data.root=FOLDER",
+            "data.train names files, but data.valid is 'val' of the demo corpus, because no other data.root is given; "
+            "name two files for it, too: data.valid={source: FILE, target: FILE}, or its folder: data.root=FOLDER",
         )
 
 
@@ -94,7 +94,7 @@ def test_one_file_for_both_sides(run: Run, untrained: Project) -> None:
     table = untrained.corpus / "train.es"
     refused(
         run(f"data.train={{source: {table}, target: {table}}}"),
-        f"{table} is given as source and as target. Name two files; columns of a table become files by: "
+        f"{table} is given as source and as target. Name two files; to turn table columns into files: "
         "cut -f1 TABLE > FILE",
     )
 
@@ -231,7 +231,7 @@ def test_unequal_line_counts(run: Run, untrained: Project) -> None:
     target = write_lines(untrained.corpus / "train.it", ["bambino", "gatto", "il bambino anche vede il gatto"])
     refused(
         run(),
-        f"{source} has 4 lines, {target} has 3; line by line they must belong together. They seem to part near line 2:"
+        f"{source} has 4 lines, {target} has 3; they must correspond line by line. They seem to diverge near line 2:"
         "\n  source: 'el gato verde come el perro'\n  target: 'gatto'",
     )
 
@@ -249,7 +249,7 @@ def test_bytes_that_are_not_utf8(run: Run, untrained: Project) -> None:
 def test_an_empty_corpus(split: str, run: Run, untrained: Project) -> None:
     for language in ("es", "it"):
         write_lines(untrained.corpus / f"{split}.{language}", ["", " "])
-    refused(run(), f"{untrained.corpus}/{split}.es has no text. It needs one sentence a line.")
+    refused(run(), f"{untrained.corpus}/{split}.es has no text. It needs one sentence per line.")
 
 
 def test_no_word_is_left(run: Run) -> None:
@@ -263,7 +263,7 @@ def test_no_pair_is_left(run: Run) -> None:
     said = run("data.filter.max_ratio=0.5")
     assert said.code == 2
     assert "error: train: no pair is left to train on (dropped 200 pairs: one side over 0.5 times the other" in said.err
-    assert said.err.endswith("; see data.filter, of which `untranslated: false` keeps text without letters\n")
+    assert said.err.endswith("; see data.filter, where `untranslated: false` keeps text without letters\n")
 
 
 def test_a_language_without_a_tokenizer(run: Run, untrained: Project) -> None:

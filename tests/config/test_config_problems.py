@@ -30,8 +30,8 @@ def problems(text: str, *overrides: str) -> list[str]:
 
 SEEDS = "a whole number from 0 to below 4294967296"
 ONE_LANGUAGE = (
-    "source and target are both 'en', which is to tell the files of a split apart; name two languages, or, for text of "
-    "one language, two files in train and in valid"
+    "source and target are both 'en', but must tell the files of a split apart; name two languages, or, for text in "
+    "one language, two files each in train and valid"
 )
 DECAYS = "a list of 2, each a number from 0 to below 1"
 
@@ -172,7 +172,7 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "data:\n  train: [{split: b, vocabulary: false}]",
-            "x.yaml:2: data: no corpus of train is left to learn vocabularies from; let one have vocabulary: true",
+            "x.yaml:2: data: train has no corpus to learn vocabularies from; set vocabulary: true for at least one",
         ),
         (
             "data: {train: [{source: a, target: 5}]}",
@@ -248,7 +248,7 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "decoder_layers belongs to kind transformer",
         ),
         # the file
-        ("seed: 1\nseed: 2", "x.yaml:2: seed: given twice, first in line 1"),
+        ("seed: 1\nseed: 2", "x.yaml:2: seed: given twice, first on line 1"),
         ("extends: 5", "x.yaml:1: extends: given 5, allowed: a path"),
     ],
 )
@@ -265,14 +265,14 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("foo", "write section.key=value"),
         ("=3", "write section.key=value"),
         ("model..heads=3", "write section.key=value"),
-        ("model.heads.x=3", "model.heads is a single value, it has no keys"),
+        ("model.heads.x=3", "model.heads is a single value and has no keys"),
         ("model.heads=no", "model.heads: given 'no', allowed: a whole number from 1 to 10000000"),
         ("model=3", "model: given 3, allowed: a section of kind transformer or classifier"),
         ("model.heads=[1", "not YAML (column 3): while parsing a flow sequence, expected ',' or ']', "),
-        ("model={heads: 4, heads: 8}", "heads: given twice, first in line 1"),
+        ("model={heads: 4, heads: 8}", "heads: given twice, first on line 1"),
         (
             "text.tokenizer={kind: bpe, lowercase: true, truecase: true}",
-            "text.tokenizer: lowercase leaves no case to mend; set one of lowercase and truecase",
+            "text.tokenizer: lowercase leaves truecase nothing to do; set only one of the two",
         ),
         ("model.d_model=250", "model: heads: 8 does not divide d_model: 250; possible: [1, 2, 5, 10, 25, 50]"),
         (
@@ -289,7 +289,7 @@ def test_a_bad_override_is_named_as_it_was_typed(override: str, problem: str) ->
 def test_all_problems_are_reported_at_once() -> None:
     text = "model:\n  dropout: 2\n  tie: all\n  tei: all\ndata:\n  source: en\ndevice: tpu\ndevice: gpu\n"
     assert problems(text, "seed=x", "threads") == [
-        "x.yaml:8: device: given twice, first in line 7",
+        "x.yaml:8: device: given twice, first on line 7",
         "override 'threads': write section.key=value",
         "override 'seed=x': seed: given 'x', allowed: a whole number from 0 to below 4294967296",
         "x.yaml:8: device: given 'gpu', allowed: one of auto, cpu, cuda",
@@ -304,7 +304,7 @@ def test_all_problems_are_reported_at_once() -> None:
 @pytest.mark.parametrize("key", ["output", "data.root", "training.start_from", "seed"])
 def test_characters_that_no_name_can_have(key: str, value: str) -> None:
     problem, *_ = problems("", f"{key}={value}")
-    assert "has a character that is none; take it out" in problem or "not YAML: unprintable character" in problem
+    assert "has an invalid character; remove it" in problem or "not YAML: unprintable character" in problem
 
 
 def test_keys_that_are_no_text() -> None:

@@ -61,5 +61,5 @@ def test_another_array_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"the digest of array\.npy differs"):
         map_array(path, digest)
     np.save(path, np.ones((2, 2)))
-    with pytest.raises(ValueError, match=r"array\.npy is no flat array"):
+    with pytest.raises(ValueError, match=r"array\.npy is not a flat array"):
         map_array(path, digest)

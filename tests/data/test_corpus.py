@@ -114,16 +114,16 @@ def test_unequal_line_counts(tmp_path: Path, ending: str) -> None:
         read_pair(source, target, "small")
     message = str(caught.value)
     assert f"{source} has 12 lines, {target} has 11" in message
-    assert "part near line 5:\n  source: 'wort wort wort wort wort wort wort'\n  target: 'a word a word'" in message
+    assert "diverge near line 5:\n  source: 'wort wort wort wort wort wort wort'\n  target: 'a word a word'" in message
 
 
 @pytest.mark.parametrize("swap", [False, True])
 def test_a_surplus_line_at_the_end(tmp_path: Path, swap: bool) -> None:
     long, short = write(tmp_path / "long", "aaa\nb\ncc\n\n"), write(tmp_path / "short", "aaa\nb\ncc\n")
-    message = "part near line 4:\n  source: ''\n  target: (no more lines)"
+    message = "diverge near line 4:\n  source: ''\n  target: (no more lines)"
     if swap:
         long, short = short, long
-        message = "part near line 4:\n  source: (no more lines)\n  target: ''"
+        message = "diverge near line 4:\n  source: (no more lines)\n  target: ''"
     with pytest.raises(DataError, match=re.escape(message)):
         read_pair(long, short, "small")
 
@@ -323,6 +323,6 @@ def test_a_lost_line_is_found_in_multi30k(multi30k: Path, tmp_path: Path) -> Non
     target = write(tmp_path / "val.en", "\n".join(pair.target[:600] + pair.target[601:]))
     with pytest.raises(DataError) as caught:
         read_pair(source, target, "val")
-    found = re.search(r"part near line (\d+)", str(caught.value))
+    found = re.search(r"diverge near line (\d+)", str(caught.value))
     assert found
     assert abs(int(found[1]) - 601) <= 5

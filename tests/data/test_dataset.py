@@ -131,7 +131,7 @@ def test_nothing_left_is_an_error() -> None:
         selected([("", "a"), ("b", "")], FilterConfig())
     assert str(caught.value) == (
         "train: no pair is left to train on (dropped 2 pairs: an empty side (first: line 1)); see data.filter, "
-        "of which `untranslated: false` keeps text without letters"
+        "where `untranslated: false` keeps text without letters"
     )
 
 
@@ -284,7 +284,7 @@ def test_another_version_of_spacy_encodes_anew(
     assert cutting == (["de", "en"] * 2 if anew else [])
     why = [message for message in caplog.messages if "learning how to cut" not in message]
     assert len(why) == (2 if anew else 0)
-    assert all("spacy is 99.0 here" in message for message in why)
+    assert all("spacy 99.0 is installed" in message for message in why)
 
 
 def cut_off(path: Path) -> None:
@@ -337,7 +337,7 @@ def test_a_damaged_entry_is_made_anew_and_said_once(
     assert contents(tmp_path) == sound
     missing = damage is Path.unlink and path.suffix == ".json"
     assert len(caplog.messages) == (0 if missing else 1)
-    assert all("is damaged or unreadable" in message and "doing without it" in message for message in caplog.messages)
+    assert all("is damaged or unreadable" in message and "ignoring it" in message for message in caplog.messages)
 
 
 @pytest.mark.parametrize("interruption", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])

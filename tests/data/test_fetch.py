@@ -132,7 +132,7 @@ def test_no_request_when_the_text_is_there(tmp_path: Path, server: Server, name:
     [
         ("other", f"another text: sha256 {text_sha256(['another text'])[:8]}… instead of {FILES['small.de.gz'][:8]}…"),
         ("empty", "an empty file"),
-        ("page", "not a sound gzip file"),
+        ("page", "not a valid gzip file"),
         ("missing", "HTTP 404 Not Found"),
     ],
 )

@@ -58,11 +58,11 @@ def test_what_belongs_to_the_text_and_what_to_the_label(tmp_path: Path) -> None:
         ("de\tHund\nKatze\n", "line 2 has no tab: 'Katze'. Write label, tab, text."),
         ("de\tHund\n\nen\tcat\n", "line 2 has no tab: ''. Write label, tab, text."),
         (f"{'x' * 90}\n", f"line 1 has no tab: '{'x' * 59}…'. Write label, tab, text."),
-        ("de\tHund\n \tKatze\n", "line 2 has no label. Write one, or take the line out."),
+        ("de\tHund\n \tKatze\n", "line 2 has no label. Write one, or remove the line."),
         (
             "de\tHund\nfr\tchat\n",
             "line 2: the label 'fr' does not occur in the training text, which has 'de', 'en'. "
-            "Correct it, take the line out, or train with texts of that label.",
+            "Correct it, remove the line, or train with texts of that label.",
         ),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_folder_that_cannot_be_entered(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("content", ["", "\n\n", " \n"])
 def test_an_empty_file(content: str, tmp_path: Path) -> None:
     path = write(tmp_path / "val.tsv", content)
-    with pytest.raises(DataError, match=re.escape(f"{path} has no text. It needs one `label<TAB>text` a line.")):
+    with pytest.raises(DataError, match=re.escape(f"{path} has no text. It needs one `label<TAB>text` per line.")):
         read_labelled(path)
 
 

@@ -112,7 +112,7 @@ def test_a_file_that_was_cut_off(tmp_path: Path, ending: str) -> None:
 def test_page_instead_of_gzip(tmp_path: Path) -> None:
     path = tmp_path / "text.de.gz"
     path.write_bytes(b"<html>not here</html>")
-    with pytest.raises(DataError, match="is not a sound gzip file"):
+    with pytest.raises(DataError, match="is not a valid gzip file"):
         read_lines(path)
 
 

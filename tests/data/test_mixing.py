@@ -65,10 +65,12 @@ def test_the_first_file_without_a_partner_is_named(tmp_path: Path) -> None:
     (tmp_path / "d.de").unlink()
     with pytest.raises(DataError) as caught:
         open_files(*files)
-    assert str(caught.value) == f"{tmp_path}/d.en has no partner: no file fits {tmp_path}/*.de with 'd'."
+    assert str(caught.value) == f"{tmp_path}/d.en has no partner: no file matches {tmp_path}/*.de with 'd'."
     for name in ("c", "b"):
         (tmp_path / f"{name}.en").unlink()
-    with pytest.raises(DataError, match=re.escape(f"{tmp_path}/b.de has no partner: no file fits {tmp_path}/*.en wit")):
+    with pytest.raises(
+        DataError, match=re.escape(f"{tmp_path}/b.de has no partner: no file matches {tmp_path}/*.en wit")
+    ):
         open_files(*files)
 
 
@@ -82,7 +84,7 @@ def test_wildcards_on_one_side_only(tmp_path: Path) -> None:
 
 def test_no_file_fits(tmp_path: Path) -> None:
     write_pair(tmp_path, "a", ["eins"])
-    with pytest.raises(DataError, match=re.escape(f"No file fits {tmp_path}/*.fr. Check the path, which")):
+    with pytest.raises(DataError, match=re.escape(f"No file matches {tmp_path}/*.fr. Check the path, which")):
         open_files(tmp_path / "*.de", tmp_path / "*.fr")
 
 

@@ -298,9 +298,9 @@ def test_no_sentences_no_translations() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_best": 4}, "n_best must lie between 1 and beam_size 3, not be 4"),
-        ({"n_best": 0}, "n_best must lie between 1 and beam_size 3, not be 0"),
-        ({"alpha": -0.5}, "length_penalty must not be negative, like -0.5: the search would stop too early"),
+        ({"n_best": 4}, "n_best must be between 1 and beam_size 3, not 4"),
+        ({"n_best": 0}, "n_best must be between 1 and beam_size 3, not 0"),
+        ({"alpha": -0.5}, "length_penalty must be at least 0, not -0.5: the search would stop too early"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -250,7 +250,7 @@ def test_pairs_with_one_text_on_both_sides_are_counted(
     write_split(corpus, "train", source, [*source[:copies], *target[copies:]])
     write_split(corpus, "val", *sentences(8, seed=2))
     train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
-    assert (f"train: {copies} of 100 pairs have one text on both sides" in caplog.text) == warned
+    assert (f"train: {copies} of 100 pairs have the same text on both sides" in caplog.text) == warned
 
 
 @pytest.mark.parametrize("kind", ["bpe, vocab_size: 60, truecase: true", "word"])
@@ -319,7 +319,7 @@ def test_text_that_is_given_twice_is_warned_of(tiny: TinyProject, caplog: pytest
     assert "same text" not in caplog.text
     assert "validation text is the training text" not in caplog.text
     train(tiny.config("training.max_steps=1", "data.valid=train"), overwrite=True)
-    assert "validation text is the training text: its scores say nothing about text that is new" in caplog.text
+    assert "the validation text is the training text: its scores say nothing about text new" in caplog.text
     source, _ = sentences(20, seed=1)
     corpus = tiny.folder / "corpus"
     for split in ("train", "val"):

@@ -11,12 +11,12 @@ from translate.config.schema import Config, Section
 
 
 def sections_at(field: FieldInfo) -> list[type[Section]]:
-    """The sections that may stand at a key: none for a single value, several where `kind` chooses."""
+    """The sections allowed at a key: none for a single value, several where `kind` chooses."""
     return [kind for kind, _ in _alternatives(field) if isinstance(kind, type) and issubclass(kind, Section)]
 
 
 def items_at(field: FieldInfo) -> list[type[Section]]:
-    """The sections that may stand in a list at a key."""
+    """The sections allowed in a list at a key."""
     lists = [kind for kind, _ in _alternatives(field) if get_origin(kind) is list]
     members = [member for kind in lists for member, _ in _split(get_args(kind)[0], [])]
     return [member for member in members if isinstance(member, type) and issubclass(member, Section)]
@@ -28,12 +28,12 @@ def fields_named(key: str, sections: Sequence[type[Section]]) -> list[FieldInfo]
 
 
 def sections_below(key: str, sections: Sequence[type[Section]]) -> list[type[Section]]:
-    """The sections that may stand at `key` of any of `sections`."""
+    """The sections allowed at `key` of any of `sections`."""
     return [section for field in fields_named(key, sections) for section in sections_at(field)]
 
 
 def items_below(key: str, sections: Sequence[type[Section]]) -> list[type[Section]]:
-    """The sections that may stand in a list at `key` of any of `sections`."""
+    """The sections allowed in a list at `key` of any of `sections`."""
     return [section for field in fields_named(key, sections) for section in items_at(field)]
 
 
@@ -58,12 +58,12 @@ def is_path(field: FieldInfo) -> bool:
 
 
 def choices(field: FieldInfo) -> list[str]:
-    """The words that may stand at this key, if it takes only certain ones."""
+    """The words allowed at this key, if it takes only certain ones."""
     return [word for kind, _ in _alternatives(field) if get_origin(kind) is Literal for word in get_args(kind)]
 
 
 def allowed(fields: Sequence[FieldInfo]) -> str:
-    """What may stand at a key, as in `a number above 0 or null`. Several fields: the same key of several kinds."""
+    """What is allowed at a key, as in `a number above 0 or null`. Several fields: the same key of several kinds."""
     if words := [word for field in fields for word in choices(field)]:
         return f"one of {', '.join(words)}" if len(words) > 1 else words[0]
     if kinds := [name for section in sections_at(fields[0]) if (name := kind_of(section))]:
@@ -72,7 +72,7 @@ def allowed(fields: Sequence[FieldInfo]) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as a message writes it: like YAML, with text in quotes, long ones cut."""
+    """A value as messages show it: like YAML, with text in quotes and long values cut."""
     match value:
         case None:
             return "null"

@@ -1,6 +1,6 @@
-"""A YAML file, the files it extends, and `key=value` overrides become one checked Config.
+"""Turns a YAML file, the files it extends, and `key=value` overrides into one checked Config.
 
-Whatever is wrong is reported at once, each problem with its file and line. What may stand in a config is in schema.py.
+All problems are reported together, each with its file and line. schema.py defines what a config may contain.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from translate.paths import project_root, resolved
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """The config in a YAML file, with overrides such as `training.optimizer.lr=3e-4`; every path in it is absolute.
 
-    Raises ConfigError that lists all problems.
+    Raises a ConfigError that lists all problems.
     """
     problems: list[str] = []
     given = _read(path, (), problems)
@@ -45,7 +45,7 @@ def config_to_dict(config: Config) -> dict[str, Any]:
 
 
 def config_from_dict(values: dict[str, Any]) -> Config:
-    """The config that `config_to_dict` wrote. Raises ConfigError that lists all problems."""
+    """The config that `config_to_dict` wrote. Raises a ConfigError that lists all problems."""
     config, problems = check(values, lambda _: "stored config")
     if config is None:
         raise ConfigError(_report(problems, "the stored config"))
@@ -63,7 +63,7 @@ def differences(old: Config, new: Config) -> list[str]:
 
 
 def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
-    """The file merged over the one it extends; `readers` are the files that led here by extending."""
+    """The file merged over the one it extends; `readers` is the chain of files whose `extends` led here."""
     if resolved(path) in readers:
         circle = [*readers[readers.index(resolved(path)) :], path]
         raise ConfigError(f"{path}: extends itself: {' → '.join(file.name for file in circle)}")
@@ -98,7 +98,7 @@ def _override(override: str, problems: list[str]) -> Given:
             break  # an unknown key, which the check will name
         sections = sections_below(key, sections)
         if not sections:
-            problems.append(f"{place}: {'.'.join(keys[: depth + 1])} is a single value, it has no keys")
+            problems.append(f"{place}: {'.'.join(keys[: depth + 1])} is a single value and has no keys")
             return nothing
     try:
         given = parse_yaml(text, lambda _: place, Path.cwd(), problems)
@@ -111,15 +111,15 @@ def _override(override: str, problems: list[str]) -> Given:
 
 
 def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Given:
-    """`child` over `base`, key by key; `sections` are those that may stand here, none to keep every key."""
+    """`child` merged over `base`, key by key; `sections` are those allowed here, none to keep every key."""
     if not (isinstance(base.value, dict) and isinstance(child.value, dict)):
         return child
     merged = dict(base.value)
     kind = child.value["kind"].value if "kind" in child.value else None
     for section in sections:
         if kind_of(section) == kind and kind is not None:
-            # Settings of the old kind would be unknown keys of the new one, and nobody could take them back. A key that
-            # no kind knows stays, to be reported.
+            # Settings of the old kind would be unknown keys of the new one, and `child` could not remove them. A key
+            # that no kind knows stays, to be reported.
             known = {key for other in sections for key in other.model_fields}
             merged = {key: value for key, value in merged.items() if key in section.model_fields or key not in known}
     for key, value in child.value.items():
@@ -128,7 +128,7 @@ def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Give
 
 
 def _plain(given: Given, sections: Sequence[type[Section]]) -> Any:
-    """The values alone, with paths made absolute and the default `kind` written where a section leaves it out."""
+    """The values alone, with paths made absolute and the default `kind` filled in where a section leaves it out."""
     if isinstance(given.value, list):
         return [_plain(item, sections) for item in given.value]
     if not isinstance(given.value, dict):
@@ -164,7 +164,7 @@ def _at_home(path: str) -> Path:
 
 
 def _complete(config: Config, name: str) -> Config:
-    """The config with the paths that the schema leaves open or relative, which lie in the project, and with `best`."""
+    """The config with `best` filled in, and paths that the schema leaves open or relative placed in the project."""
     root = project_root()
     checkpoints = root / "checkpoints"
     data = config.data.model_copy(

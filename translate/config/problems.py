@@ -1,7 +1,7 @@
-"""Everything that is wrong with a set of values, in the words of a user.
+"""Everything that is wrong with a set of values, in a user's terms.
 
 pydantic checks; this file finds the key behind each of its errors and says what was given, what is allowed and what was
-probably meant. It knows nothing about files: a caller says where the value at a path stands.
+probably meant. It knows nothing about files: the caller says where the value at a path was written.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ from translate.config.keys import (
 )
 from translate.config.schema import ClashError, Config, Section
 
-KeyPath = tuple[str | int, ...]  # keys, and places of sections in a list
+KeyPath = tuple[str | int, ...]  # keys, and indices of sections in a list
 _BOOLEAN_WORDS = {"yes": True, "on": True, "no": False, "off": False}
 
 
 @dataclass(frozen=True)
 class _Problem:
     paths: tuple[KeyPath, ...]  # the settings to blame; several contradict each other
-    cause: KeyPath  # what to take away so that the rest can be checked
+    cause: KeyPath  # what to remove so that the rest can be checked
     text: str
 
 
@@ -49,8 +49,8 @@ def check(values: dict[str, Any], place: Callable[[KeyPath], str | None]) -> tup
             return (None if taken else config), lines
         except ValidationError as error:
             problems = _problems(error.errors(include_url=False), values)
-        # Contradictions show only where every single value is sound, so the bad ones give way to defaults, and what is
-        # found then is reported unless it is about such a default.
+        # Contradictions are found only once every single value is valid, so defaults replace the bad ones; what is
+        # found then is reported, unless it is about such a default.
         for problem in problems:
             if not any(_overlap(path, other) for path in problem.paths for other in taken):
                 lines.append(f"{_places(problem.paths, place)}: {problem.text}")
@@ -69,7 +69,7 @@ def _problems(errors: list[ErrorDetails], values: dict[str, Any]) -> list[_Probl
         of_error = _contradictions(error, values) if error["type"] == "value_error" else [_problem(error, values)]
         for problem in of_error:
             found.setdefault(problem.paths[0], problem)
-    # Where text or a section may stand, a section with a bad key is also not text: only the deeper problem is one.
+    # Where text or a section is allowed, a section with a bad key is also "not text": only report the deeper problem.
     return [
         problem
         for path, problem in found.items()
@@ -94,9 +94,9 @@ def _contradictions(error: ErrorDetails, values: dict[str, Any]) -> list[_Proble
 def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
     path = _key_path(error["loc"], values)
     if path and isinstance(path[-1], int):
-        path = path[:-1]  # What may stand in a list is said of the list.
+        path = path[:-1]  # What a list may contain is reported for the list as a whole.
     cause = path
-    # A key; a list that is too short is itself what is wrong.
+    # Only for keys: if a list is too short, the list itself is wrong.
     missing = error["type"] == "missing" and isinstance(error["loc"][-1], str)
     if missing:
         path = (*path, str(error["loc"][-1]))
@@ -116,7 +116,7 @@ def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
 
 
 def _key_path(location: tuple[int | str, ...], values: Any) -> KeyPath:
-    """pydantic's location without what holds no section: single values of a list, alternatives of a union."""
+    """pydantic's location without the parts that lead to no section: plain list items, alternatives of a union."""
     path: list[str | int] = []
     for part in location:
         is_item = isinstance(values, list) and isinstance(part, int) and part < len(values)
@@ -127,7 +127,7 @@ def _key_path(location: tuple[int | str, ...], values: Any) -> KeyPath:
 
 
 def _sections_at(path: KeyPath, values: dict[str, Any]) -> list[type[Section]]:
-    """The sections that may stand at a path: only the one of the chosen kind where the kind is a known one."""
+    """The sections allowed at a path: only the one of the chosen kind, if that kind is known."""
     sections: list[type[Section]] = [Config]
     for depth, key in enumerate(path):
         if isinstance(key, int):
@@ -164,7 +164,7 @@ def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
         return "; leave the key out for its default"
     words = [word for field in fields for word in choices(field)]
     if (value is None or isinstance(value, str)) and words:
-        # Short words look alike sooner: `gpu` is not `cpu`.
+        # A high cutoff, because short words resemble each other: `gpu` is not `cpu`.
         near = difflib.get_close_matches(str(value).lower(), words, n=1, cutoff=0.7)
         return f"; did you mean {near[0]!r}?" if near else ""
     for candidate in _meant(value):
@@ -182,7 +182,7 @@ def _fits(value: Any, key: str, section: type[Section]) -> bool:
 
 
 def _meant(value: Any) -> Iterator[Any]:
-    """What a value of the wrong type may have stood for."""
+    """What may have been meant by a value of the wrong type."""
     if isinstance(value, str):
         yield {"kind": value}
         if value.lower() in _BOOLEAN_WORDS:
@@ -223,7 +223,7 @@ def _overlap(one: KeyPath, other: KeyPath) -> bool:
 
 
 def _places(paths: tuple[KeyPath, ...], place: Callable[[KeyPath], str | None]) -> str:
-    """Where the settings at `paths` stand; where none is given, the section above the first."""
+    """Where the settings at `paths` were written; if none was, the section above the first."""
     if given := dict.fromkeys(where for path in paths if (where := place(path))):
         return ", ".join(given)
     return next(where for depth in reversed(range(len(paths[0]))) if (where := place(paths[0][:depth])))

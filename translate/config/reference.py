@@ -1,4 +1,4 @@
-"""The page docs/configuration.md: a few words on how a config reads, and every key of the schema in tables."""
+"""The page docs/configuration.md: a few words on how configs work, and every key of the schema in tables."""
 
 import sys
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def reference() -> str:
 
 
 def _described() -> Iterator[tuple[str, type[Section]]]:
-    """Each section once, with the paths it may stand at, such as `data.train, data.valid`."""
+    """Each section once, with the paths where it is allowed, such as `data.train, data.valid`."""
     places: dict[type[Section], dict[str, None]] = {}
     for path, section in all_sections():
         places.setdefault(section, {})[path] = None

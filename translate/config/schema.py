@@ -15,20 +15,20 @@ AnyPath = Annotated[Path, Field(strict=False)]
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Betas = Annotated[tuple[Share, Share], Field(strict=False)]
 PositiveInt = Annotated[int, Field(gt=0)]
-Size = Annotated[int, Field(ge=1, le=10_000_000)]  # of what is held in memory, all of it
+Size = Annotated[int, Field(ge=1, le=10_000_000)]  # of something held in memory as a whole
 PositiveFloat = Annotated[float, Field(gt=0.0)]
-Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # below, float32 has 0 in its place
+Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # anything smaller is 0 in float32
 
 
 class Clash(NamedTuple):
-    """Settings that contradict each other; `keys` are their paths from the section that says so."""
+    """Settings that contradict each other; `keys` are their paths within the section that reports it."""
 
     message: str
     keys: tuple[str, ...]
 
 
 class ClashError(ValueError):
-    """All that contradicts each other in one section."""
+    """All contradictions within one section."""
 
     def __init__(self, clashes: list[Clash]) -> None:
         super().__init__("; ".join(clash.message for clash in clashes))
@@ -41,7 +41,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def clashes(self) -> Iterator[Clash]:
-        """Contradictions between settings that are sound by themselves."""
+        """Contradictions between settings that are valid by themselves."""
         yield from ()
 
     @model_validator(mode="after")
@@ -141,14 +141,14 @@ class DataConfig(CorpusConfig):
     def clashes(self) -> Iterator[Clash]:
         if isinstance(self.train, list) and not any(isinstance(each, str) or each.vocabulary for each in self.train):
             yield Clash(
-                "no corpus of train is left to learn vocabularies from; let one have vocabulary: true", ("train",)
+                "train has no corpus to learn vocabularies from; set vocabulary: true for at least one", ("train",)
             )
         corpora = [*(self.train if isinstance(self.train, list) else [self.train]), self.valid]
         splits = [each for each in corpora if isinstance(each, str) or (isinstance(each, Corpus) and each.split)]
         if self.source == self.target and splits:
             yield Clash(
-                f"source and target are both {self.source!r}, which is to tell the files of a split apart; name two "
-                "languages, or, for text of one language, two files in train and in valid",
+                f"source and target are both {self.source!r}, but must tell the files of a split apart; name two "
+                "languages, or, for text in one language, two files each in train and valid",
                 ("source", "target"),
             )
 
@@ -218,9 +218,7 @@ class SubwordConfig(Section):
 
     def clashes(self) -> Iterator[Clash]:
         if self.lowercase and self.truecase:
-            yield Clash(
-                "lowercase leaves no case to mend; set one of lowercase and truecase", ("lowercase", "truecase")
-            )
+            yield Clash("lowercase leaves truecase nothing to do; set only one of the two", ("lowercase", "truecase"))
 
 
 class BpeTokenizerConfig(SubwordConfig):
@@ -626,7 +624,7 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _usual_kinds(cls, values: Any) -> Any:
-        """Parallel text and a transformer where no kind is named, as in model files from before there were others."""
+        """Fill in parallel text and a transformer where no kind is named, as in files older than the other kinds."""
         usual = {"data": "parallel", "model": "transformer"}
         if not isinstance(values, dict):
             return values

@@ -1,4 +1,4 @@
-"""YAML to values that know where they stand, and back. It knows nothing about the settings themselves.
+"""YAML to values that know where they were written, and back. It knows nothing about the settings themselves.
 
 Plain words are read as people mean them, not as YAML 1.1 does: only `true` and `false` are booleans, `3e-4` and `1e3`
 are numbers, and `no`, `012`, `1_000`, `1:30` and dates are text, which a field for numbers then refuses.
@@ -40,7 +40,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Given:
-    """A value as somebody wrote it: where, and what a relative path in it starts from."""
+    """A value as written, where that was, and the folder that a relative path in it starts from."""
 
     value: Any  # str, int, float, bool, None, list[Given] or dict[str, Given]
     place: str
@@ -55,7 +55,7 @@ class _Dumper(yaml.SafeDumper):
     yaml_implicit_resolvers = _PLAIN_WORDS
 
     def represent_str(self, data: str) -> ScalarNode:
-        # Outside double quotes PyYAML writes U+0085 and U+2028 as they are, and reads them as the end of a line.
+        # Outside double quotes, PyYAML writes U+0085 and U+2028 as they are, but reads them as line ends.
         return self.represent_scalar(_STR, data, style=None if data.isprintable() else '"')
 
 
@@ -63,9 +63,9 @@ _Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def read_yaml(path: Path, problems: list[str]) -> Given:
-    """The content of a file, an empty one being an empty mapping. Duplicate keys are added to `problems`.
+    """The content of a file; an empty file is an empty mapping. Duplicate keys are added to `problems`.
 
-    Raises ConfigError for a file that cannot be read or parsed.
+    Raises ConfigError if the file cannot be read or parsed.
     """
     try:
         text = path.read_bytes().decode("utf-8")
@@ -84,15 +84,15 @@ def read_yaml(path: Path, problems: list[str]) -> Given:
 
 
 def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: list[str]) -> Given:
-    """The value that `text` writes, None for an empty one; `place` names a line, counted from 1. Raises ConfigError."""
+    """The value of `text`, None if it is empty; `place` names a line, counted from 1. Raises ConfigError."""
 
     def text_of(node: Node, path: str) -> str:
         text: str = node.value
-        # A lone surrogate stands for a byte of the command line that is no UTF-8.
+        # A lone surrogate stands for a byte of the command line that is not UTF-8.
         readable = re.sub("[\0\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
         if text != readable:
             line = node.start_mark.line + 1
-            problems.append(f"{place(line)}: {path or 'top level'}: {text!r} has a character that is none; take it out")
+            problems.append(f"{place(line)}: {path or 'top level'}: {text!r} has an invalid character; remove it")
         return readable
 
     def given(node: Node, path: str) -> Given:
@@ -109,7 +109,7 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
                 key = text_of(key_node, path)
                 dotted = f"{path}.{key}" if path else key
                 if key in lines:
-                    problems.append(f"{place(key_line)}: {dotted}: given twice, first in line {lines[key]}")
+                    problems.append(f"{place(key_line)}: {dotted}: given twice, first on line {lines[key]}")
                 lines.setdefault(key, key_line)
                 child = given(value_node, dotted)
                 # The line of the key, because the value of a section starts one line below.
@@ -143,7 +143,7 @@ def to_yaml(values: dict[str, Any]) -> str:
 
 
 def _refuse_aliases_and_tags(text: str) -> None:
-    """They would make a value mean what its line does not show; `extends` shares settings between configs."""
+    """Either would hide the meaning of a value from its line; `extends` shares settings between configs."""
     for event in yaml.parse(text, Loader=_Loader):
         mark = cast(yaml.Mark, event.start_mark)
         if isinstance(event, yaml.AliasEvent):

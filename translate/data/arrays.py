@@ -12,7 +12,7 @@ BLOCK = 1 << 20  # bytes
 
 
 class ArrayWriter:
-    """An array that grows at its end; how long it is need not be known before."""
+    """An array that grows at its end; its length need not be known beforehand."""
 
     def __init__(self, file: BinaryIO, dtype: DTypeLike) -> None:
         self.length = 0
@@ -22,7 +22,7 @@ class ArrayWriter:
         self._start = self._write_header()
 
     def append(self, values: NDArray[Any]) -> None:
-        """Write these values behind those before."""
+        """Write these values after those before."""
         data = np.ascontiguousarray(values, self._dtype)
         self._file.write(data.data)
         self._sha256.update(data.data)
@@ -49,16 +49,16 @@ def map_array(path: Path, digest: str) -> NDArray[Any]:
     """The array in a file, mapped into memory.
 
     Raises:
-        OSError, ValueError, EOFError: the file cannot be read, is no array, or not the one of this digest.
+        OSError, ValueError, EOFError: the file cannot be read, is not an array, or does not have this digest.
     """
     try:
         array = np.load(path, mmap_mode="r")
     except (SyntaxError, TokenError) as error:  # NumPy reads the header of a file as Python.
         raise ValueError(f"the header of {path.name} cannot be read") from error
     if not isinstance(array, np.memmap) or array.ndim != 1:
-        raise ValueError(f"{path.name} is no flat array")
+        raise ValueError(f"{path.name} is not a flat array")
     sha256 = hashlib.sha256()
-    with path.open("rb") as file:  # Read and not mapped, so that what is looked at only once takes no memory.
+    with path.open("rb") as file:  # Read, not mapped, so that bytes looked at only once take up no memory.
         file.seek(array.offset)
         while block := file.read(BLOCK):
             sha256.update(block)

@@ -20,16 +20,16 @@ Indices = NDArray[np.int64]
 Places = NDArray[np.int32]  # half the memory
 Lengths = NDArray[np.integer]
 
-IGNORED = -100  # the label where nothing is to be answered, as PyTorch's losses have it
+IGNORED = -100  # the label where there is nothing to predict, as in PyTorch's losses
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded pairs for teacher forcing: the decoder reads `target_BT` and has to answer `labels_N`.
+    """Padded pairs for teacher forcing: the decoder reads `target_BT` and must predict `labels_N`.
 
-    A source ends with eos. A target begins with bos where the decoder reads it, and ends with eos where it answers.
-    Masks are boolean and True at real tokens; `labels_N` holds the answers at `target_mask_BT`, row by row. Of labelled
-    text these are the labels alone, without eos, and numbered from 0 because no special can be the answer.
+    A source ends with eos. The target begins with bos as the decoder reads it, and ends with eos as it must predict it.
+    Masks are boolean and True at real tokens; `labels_N` holds the ids to predict at `target_mask_BT`, row by row. For
+    labelled text these are the labels alone, without eos, numbered from 0 because a special token is never the answer.
     """
 
     source_BS: Tensor
@@ -44,9 +44,9 @@ class Batch:
         return *self.source_BS.shape, self.target_BT.shape[1]
 
     def padded(self, rows: int, source: int, target: int) -> "Batch":
-        """The same pairs in a batch of this shape, which is to be answered everywhere.
+        """The same pairs in a batch of this shape, with a label at every position.
 
-        The label is `IGNORED` where there is nothing to answer: at padding, and in further rows, which have a source of
+        The label is `IGNORED` where there is nothing to predict: at padding, and in extra rows, which have a source of
         one token so that attention has something to look at.
         """
         further = rows - len(self.source_BS)
@@ -66,7 +66,7 @@ class Batch:
         )
 
     def twice(self) -> "Batch":
-        """Every pair two times: all of them, and then all of them again."""
+        """Every pair twice: all of them, then all of them again."""
         return Batch(**{name: torch.cat([tensor, tensor]) for name, tensor in vars(self).items()})
 
     def to(self, device: torch.device) -> "Batch":
@@ -77,12 +77,12 @@ class Lines(Protocol):
     """The ids of each line of one side, without BOS and EOS."""
 
     def gather(self, lines: Indices) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The ids of these lines, one line behind the other, and how many each of them has."""
+        """The ids of these lines, one line after the other, and how many each of them has."""
         ...
 
 
 class Pairs(Protocol):
-    """Encoded pairs, such as a `Dataset`. Where they are `labelled`, a target is a label and has no end."""
+    """Encoded pairs, such as a `Dataset`. If they are `labelled`, a target is a label and has no eos."""
 
     @property
     def source(self) -> Lines: ...
@@ -119,7 +119,7 @@ def make_batch(dataset: Pairs, indices: Sequence[int] | Indices) -> Batch:
 
 
 def _padded(flat: NDArray[np.integer], lengths: Lengths, more: int) -> tuple[Indices, NDArray[np.bool_]]:
-    """Rows of these lengths, which stand one behind the other in `flat`, with padding up to the longest and `more`."""
+    """Rows of these lengths, which follow one another in `flat`, padded to the length of the longest plus `more`."""
     mask = np.arange(lengths.max() + more) < lengths[:, None]
     ids = np.full(mask.shape, PAD, dtype=np.int64)
     ids[mask] = flat
@@ -127,14 +127,14 @@ def _padded(flat: NDArray[np.integer], lengths: Lengths, more: int) -> tuple[Ind
 
 
 def pad_rows(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
-    """Ids (int64) with padding behind the shorter rows, and the mask of the real ones."""
+    """Ids (int64) with padding after the shorter rows, and the mask of the real ones."""
     ids, mask = _padded(np.concatenate(rows), np.array([len(row) for row in rows]), 0)
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """The order of an epoch's batches: a pure function of the seed and the epoch, so that a run can go on anywhere.
+    """The order of an epoch's batches: a pure function of the seed and the epoch, so that a run can resume anywhere.
 
     Args:
         pairs: indices of the pairs to train on.
@@ -151,7 +151,7 @@ class BatchPlan:
     def epoch(self, epoch: int) -> list[list[Indices]]:
         """The updates of an epoch, each with the batches (indices of pairs) whose gradients it sums.
 
-        There are as many in every epoch. Several processes share the batches of an update out.
+        Every epoch has the same number of them. Several processes divide the batches of an update among themselves.
         """
         order, cuts = self._planned(epoch)
         pairs = self.pairs[order]
@@ -170,8 +170,8 @@ class BatchPlan:
         return 1 - real / padded
 
     def _planned(self, epoch: int) -> tuple[Places, list[tuple[int, int]]]:
-        """The places of an epoch's pairs in `pairs`, and from where to where in this order its batches reach."""
-        if epoch not in self._last:  # Of millions of pairs an order takes seconds, and is asked for more than once.
+        """The places of an epoch's pairs in `pairs`, and where in this order each of its batches starts and stops."""
+        if epoch not in self._last:  # For millions of pairs an order takes seconds, and it is needed more than once.
             self._last.clear()
             rng = np.random.default_rng((self.seed, epoch))
             shuffled = rng.permutation(np.arange(len(self.pairs), dtype=np.int32))

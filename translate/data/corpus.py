@@ -23,14 +23,14 @@ ALIASES = (
     ("val", "valid", "validation", "dev"),
     ("test_2016_flickr", "test2016", "test"),
 )
-# Where the files lie below `root`: in itself, in a clone of the authors' repository, in the caches of torchtext 0.6 and
-# of torchtext 0.12 and later.
+# Where the files may lie below `root`: directly, in a clone of the authors' repository, in the caches of torchtext 0.6
+# and of torchtext 0.12 and later.
 FOLDERS = (".", "data/task1/raw", "multi30k", "datasets/Multi30k")
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of several corpora, or of the files of one: its pairs, and how many times an epoch has each of them."""
+    """One of several corpora or of a corpus's files: its number of pairs, and how often an epoch has each of them."""
 
     name: str
     pairs: int
@@ -42,8 +42,8 @@ class TextPair:
     """Sentences and their translations, or texts and their labels, line by line, exactly as written.
 
     Args:
-        parts: the corpora or files of which a text is made, in their order; none where it is a single one.
-        vocabulary: the part of it that vocabularies are learned from, where that is not all of it.
+        parts: the corpora or files that make up the text, in their order; none if it is a single one.
+        vocabulary: the part of it that vocabularies are learned from, if that is not all of it.
     """
 
     name: str
@@ -61,7 +61,7 @@ class TextPair:
         return ParallelText(**{**vars(self), "source": list(self.source), "target": list(self.target)})
 
     def place(self, line: int) -> str:
-        """A line, counted from 0, as a message names it: from 1, and within its corpus."""
+        """A line, counted from 0, as messages name it: counted from 1, within its corpus."""
         for part in self.parts:
             if line < part.pairs:
                 return f"{part.name} line {line + 1}"
@@ -86,9 +86,9 @@ def read_pair(source: Path, target: Path, name: str | None = None) -> ParallelTe
 
 
 def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
-    """Two files whose lines belong together, gone through once to check and to hash them. Their names make its name.
+    """Two files whose lines belong together, read once to check and hash them. Named after both files by default.
 
-    Blank lines that end both files are left out: some archives of Multi30k have one.
+    Blank lines at the end of both files are left out: some archives of Multi30k have one.
 
     Raises:
         DataError: a file cannot be read, the text is empty, or the line counts differ.
@@ -97,14 +97,14 @@ def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
     left_out = min(len(side.blank_end) for side in sides)
     for side in sides:
         if side.lines == len(side.blank_end):
-            raise DataError(f"{side.path} has no text. It needs one sentence a line.")
+            raise DataError(f"{side.path} has no text. It needs one sentence per line.")
     counts = [side.lines - left_out for side in sides]
     lines = FileText(source, counts[0], sides[0].version), FileText(target, counts[1], sides[1].version)
     if counts[0] != counts[1]:
         line = _parting_line(*lines)
         raise DataError(
-            f"{source} has {counts[0]} lines, {target} has {counts[1]}; line by line they must belong "
-            f"together. They seem to part near line {line}:\n"
+            f"{source} has {counts[0]} lines, {target} has {counts[1]}; they must correspond line by line. "
+            f"They seem to diverge near line {line}:\n"
             f"  source: {_excerpt(lines[0], line)}\n"
             f"  target: {_excerpt(lines[1], line)}"
         )
@@ -114,7 +114,7 @@ def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
 
 
 class _File:
-    """What one pass over a file finds out: its lines, those of them that are blank and end it, and its digest."""
+    """What one pass over a file finds: its number of lines, the blank lines at its end, and its digest."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -136,16 +136,16 @@ class _File:
         self._digest.update("".join(f"{line}\n" for line in lines).encode("utf-8"))
 
     def sha256(self, left_out: int) -> str:
-        """The digest of the lines, as text_sha256 has it, but for the last `left_out` ones. To be asked for once."""
+        """The digest of the lines except the last `left_out`, as text_sha256 computes it. To be called once."""
         self._add(self.blank_end[: len(self.blank_end) - left_out])
         return self._digest.hexdigest()
 
 
 def _parting_line(source: Text, target: Text) -> int:
-    """Guess the line, from 1, where texts of unequal line counts stop to run side by side.
+    """Guess the line, from 1, where texts of unequal line counts stop running side by side.
 
-    Lengths of translations go together. Before the parting, line i belongs to line i; after it, to the line that lies
-    as far ahead as the counts differ. The guess is the cut with the least total misfit of lengths.
+    A translation is about as long as its source. Before that line, line i belongs to line i; after it, to the line that
+    lies ahead by the difference of the counts. The guess is the cut with the least total misfit of lengths.
     """
     lengths = (np.fromiter(map(len, side), np.int64, len(side)) + 1 for side in (source, target))
     long, short = sorted(lengths, key=len, reverse=True)
@@ -213,7 +213,7 @@ def names_of_split(split: str) -> list[str]:
 
 
 def _scan(root: Path, source: str, target: str) -> dict[str, dict[str, Path]]:
-    """Map split to language to file; the first folder with any side of a split counts, and plain text before packed."""
+    """Map split to language to file; the first folder with any side of a split wins, and plain text before packed."""
     found: dict[str, dict[str, Path]] = {}
     for folder in FOLDERS:
         here: dict[str, dict[str, Path]] = {}
@@ -242,7 +242,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is such a folder. DataError where that cannot be known, as below one that may not be entered."""
+    """Whether there is such a folder. DataError if that cannot be known, as inside one that may not be entered."""
     try:
         return path.is_dir()
     except OSError as error:
@@ -258,7 +258,7 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         state = f"There is no split in these languages; files there: {shown or 'none'}."
         if any(unpacked_name(Path(name)).endswith(".tsv") for name in files):
             table = split.removesuffix(".tsv")
-            state += f" Columns of a table become files by: cut -f1 {table}.tsv > {table}.{source} (and -f2, {target})."
+            state += f" To turn table columns into files: cut -f1 {table}.tsv > {table}.{source} (and -f2, {target})."
     remedy = (
         "Set data.root (--data-root) to the folder that has them, or name two files: {source: FILE, target: FILE} "
         "(--source FILE --reference FILE)"
@@ -273,7 +273,7 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
 
 
 def what_is_there(root: Path, split: str, there: Sequence[str]) -> str:
-    """What a folder without this split has in its place, for a message; `there` are the splits that it has."""
+    """What a folder without this split has instead, for a message; `there` are the splits that it has."""
     if not is_folder(root):
         return f"{root} is a file, not a folder." if root.exists() else f"The folder {root} does not exist."
     near = get_close_matches(split, there, n=1)

@@ -1,8 +1,8 @@
 """Encoded pairs: made once, kept in a folder, and read from there without any tokenizer's library and without copying.
 
-An entry of the folder is a JSON file, named after the hash of all that it was made from. It carries its own digest and
-says which packages made it, and holds the digests of the arrays beside it, which are written while the text goes by.
-Each file appears whole or not at all, processes encode a text in turn, and damage of any kind is noticed and mended.
+An entry of the folder is a JSON file, named after the hash of everything that it was made from. It holds its own
+digest, the packages that made it, and the digests of the arrays beside it, which are written while the text is read.
+Each file appears whole or not at all, processes encode a text in turn, and damage of any kind is noticed and repaired.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ log = logging.getLogger("translate")
 
 @dataclass(frozen=True, eq=False)
 class EncodedText:
-    """The ids of all lines, one behind the other, and where each line starts.
+    """The ids of all lines, one after the other, and where each line starts.
 
     Args:
         ids: flat integers, on disk uint16 or int32; without BOS and EOS.
@@ -71,7 +71,7 @@ class EncodedText:
         return (self[line] for line in range(len(self)))
 
     def gather(self, lines: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The ids of these lines, one line behind the other, and how many each of them has."""
+        """The ids of these lines, one line after the other, and how many each of them has."""
         starts, lengths = self.offsets[lines], self.offsets[lines + 1] - self.offsets[lines]
         ends = np.cumsum(lengths)
         within = np.arange(lengths.sum()) - np.repeat(ends - lengths, lengths)
@@ -85,7 +85,7 @@ class EncodedText:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """The encoded pairs of one split, unfiltered. Where it is `labelled`, a target is a label and has no end."""
+    """The encoded pairs of one split, unfiltered. If it is `labelled`, a target is a label and has no eos."""
 
     name: str
     source: EncodedText
@@ -101,7 +101,7 @@ class Dataset:
 
 
 def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tuple[NDArray[np.int64], list[str]]:
-    """The indices of the pairs to train on, and one line of report for each reason to drop others.
+    """The indices of the pairs to train on, and one line of the report for each reason to drop others.
 
     Raises:
         DataError: no pair is left.
@@ -138,14 +138,14 @@ def _drop(
             report.append(f"dropped {items}: {reason} (first: {place(dropped[0])})")
     if not kept.any():
         raise DataError(
-            f"{name}: no {what} is left to train on ({'; '.join(report)}); see data.filter, of which "
+            f"{name}: no {what} is left to train on ({'; '.join(report)}); see data.filter, where "
             "`untranslated: false` keeps text without letters"
         )
     return np.flatnonzero(kept), report
 
 
 def _has_word(line: str) -> bool:
-    return line[:1].isalnum() or any(map(str.isalnum, line))  # The first character answers for most lines.
+    return line[:1].isalnum() or any(map(str.isalnum, line))  # The first character settles it for most lines.
 
 
 def repeat_pairs(pairs: NDArray[np.int64], text: TextPair) -> NDArray[np.int64]:
@@ -161,24 +161,23 @@ def repeat_pairs(pairs: NDArray[np.int64], text: TextPair) -> NDArray[np.int64]:
 
 
 class CorpusCache:
-    """A folder of codecs and encoded texts, each made where it is missing, damaged, or cut by another library version.
+    """A folder of codecs and encoded texts, each made if it is missing, damaged, or cut by another library version.
 
-    The folder is made when something is written into it first; DataError where that is not possible.
+    The folder is made on the first write; DataError if that is not possible.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: TextPair) -> tuple[Codec, Codec]:
-        """The codecs of both languages, with vocabularies and spacing learned from `train`, or from as much of it as
-        it says; None stands for labels.
+        """The codecs of both languages, learned from `train` or its part for vocabularies; None stands for labels.
 
         Raises:
             ConfigError: text must be cut, and the library or the spaCy model for it is not there.
         """
         text = train.vocabulary or train
         hashes = [text.source_sha256, text.target_sha256]
-        settings = config.model_dump(mode="json", exclude={"tokenizer": {"dropout"}})  # which codecs know nothing of
+        settings = config.model_dump(mode="json", exclude={"tokenizer": {"dropout"}})  # codecs do not depend on it
         name = f"codecs-{_digest([FORMAT, settings, languages, hashes])}"
         codecs = self._read(name, _parse_codecs)
         if codecs is None:
@@ -194,7 +193,7 @@ class CorpusCache:
         return None if sides is None else _dataset(codecs, text, sides)
 
     def dataset(self, codecs: tuple[Codec, Codec], text: TextPair) -> Dataset:
-        """The encoded pairs of a text, memory-mapped; encoded now where they are not here yet.
+        """The encoded pairs of a text, memory-mapped; encoded now if they are not here yet.
 
         Raises:
             ConfigError: text must be cut, and the library or the spaCy model for it is not there.
@@ -208,7 +207,7 @@ class CorpusCache:
             found = None if damaged else self.find(codecs, text)  # Another process may have encoded it meanwhile.
             if found is not None:
                 return found
-            for left in self._folder.glob(f".{name}-*/"):  # by a process that was killed while it encoded this text
+            for left in self._folder.glob(f".{name}-*/"):  # left by a process killed while it encoded this text
                 shutil.rmtree(left, ignore_errors=True)
             content = [
                 self._encode(f"{name}-{side}", codec, lines, text.name)
@@ -218,7 +217,7 @@ class CorpusCache:
         return _dataset(codecs, text, self._map_sides(name, content))
 
     def _encode(self, name: str, codec: Codec, lines: Text, text: str) -> list[str]:
-        """Write the arrays of one side while its lines go by, and return their digests."""
+        """Write the arrays of one side while its lines are read, and return their digests."""
         with (
             self._written(f"{name}-ids.npy") as ids_file,
             self._written(f"{name}-offsets.npy") as offsets_file,
@@ -234,7 +233,7 @@ class CorpusCache:
             return [ids.finish(), offsets.finish()]
 
     def _read(self, name: str, parse: Callable[[Any], T]) -> T | None:
-        """The content of an entry; None where it has to be made."""
+        """The content of an entry; None if it has to be made."""
         path = self._folder / f"{name}.json"
         try:
             if not path.exists():
@@ -245,12 +244,12 @@ class CorpusCache:
             for package, version in entry["packages"].items():
                 if (installed := _version(package)) not in (version, None):
                     log.info(
-                        "%s is %s here, and %s was made with %s: doing without it", package, installed, path, version
+                        "%s %s is installed, but %s was made with %s: ignoring it", package, installed, path, version
                     )
                     return None
             return parse(entry["content"])
         except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            log.warning("%s is damaged or unreadable (%s): doing without it", path, error)
+            log.warning("%s is damaged or unreadable (%s): ignoring it", path, error)
             return None
 
     def _write(self, name: str, content: Any, codecs: Iterable[Codec]) -> None:

@@ -1,7 +1,7 @@
-"""Lines to ids: in this process, or where the text is long in as many as there are cores.
+"""Lines to ids: in this process or, if the text is long, in one process per core.
 
-The other processes are fresh interpreters, which know neither PyTorch nor the program that called. They get lines
-through a pipe and answer with arrays, and end when their pipe does, whatever becomes of this process.
+The other processes are fresh interpreters, which load neither PyTorch nor the calling program. They get lines through a
+pipe and answer with arrays, and end when their pipe closes, whatever becomes of this process.
 """
 
 import logging
@@ -25,13 +25,13 @@ from translate.text.codec import Codec
 CHUNK = 10_000  # lines encoded at a time
 WORTHWHILE = 100_000  # lines; with fewer, processes take longer to start than they save
 
-Encoded = tuple[NDArray[Any], NDArray[np.int32]]  # the ids of some lines, one behind the other, and how many each has
+Encoded = tuple[NDArray[Any], NDArray[np.int32]]  # the ids of some lines, one after the other, and how many each has
 
 log = logging.getLogger("translate")
 
 
 def encoded_chunks(codec: Codec, lines: Text) -> Generator[Encoded, None, None]:
-    """The ids of all lines, some thousand lines at a time, in their order.
+    """The ids of all lines, some thousands of lines at a time, in their order.
 
     Raises:
         ConfigError: the tokenizer's library is missing.
@@ -66,7 +66,7 @@ def _in_processes(codec: Codec, chunks: Iterator[list[str]], count: int) -> Gene
         for number, chunk in enumerate(chunks):
             if len(busy) == count:
                 yield busy.popleft().answer()
-            worker = workers[number % count]  # the one that has just answered, and so waits for lines
+            worker = workers[number % count]  # the one that has just answered, and is now idle
             worker.ask(chunk)
             busy.append(worker)
         for worker in busy:
@@ -88,7 +88,7 @@ class _Worker:
         self.ask(codec.to_dict())
 
     def ask(self, question: Any) -> None:
-        with suppress(BrokenPipeError):  # `answer` says why.
+        with suppress(BrokenPipeError):  # `answer` reports it.
             pickle.dump(question, self._to, pickle.HIGHEST_PROTOCOL)
             self._to.flush()
 
@@ -122,9 +122,9 @@ work()
 
 
 def work() -> None:
-    """What another process does: read a codec and then lines from standard input, and write the ids of the lines."""
+    """What a worker process does: read a codec and then lines from standard input, and write the ids of the lines."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # Whatever a library may print is no answer.
+    os.dup2(2, 1)  # so that nothing a library prints is taken for an answer
     with suppress(EOFError, BrokenPipeError):
         codec = Codec.from_dict(pickle.load(sys.stdin.buffer))
         while True:

@@ -27,7 +27,7 @@ MULTI30K_FILES = {
     for text in KNOWN_TEXTS
     if text.split in DOWNLOADED_SPLITS and not text.edition
 }
-TRIES = 3  # for one file at one mirror, as long as trying again can help
+TRIES = 3  # for one file at one mirror, if trying again can help
 CHUNK = 1 << 14  # bytes
 LOCK = ".download"
 
@@ -37,7 +37,7 @@ class _MirrorError(Exception):
 
 
 class _TryAgainError(_MirrorError):
-    """The same, where the next try goes on from what arrived, or starts anew without what spoilt this one."""
+    """The same, but the next try can resume from what arrived, or start anew without what spoilt this one."""
 
 
 def _say(message: str) -> None:
@@ -53,8 +53,8 @@ def download_multi30k(
 ) -> None:
     """Make sure that `root` holds `files` (name → sha256 of the text); `timeout` is in seconds, for each answer.
 
-    A transfer that was cut off goes on where it stopped, in a later call too. A file with another text is not touched.
-    Of several processes one downloads, and the others wait for it.
+    A transfer that was cut off resumes where it stopped, even in a later call. A file with another text is not touched.
+    With several processes, one downloads and the others wait for it.
 
     Raises:
         DataError: no mirror delivers a file, another text has its name, or the folder cannot be written.
@@ -64,23 +64,23 @@ def download_multi30k(
         with in_turn(root / LOCK):
             _fetch_missing(root, files, mirrors, timeout, report)
     except DataError:
-        if is_new:  # Where nothing has arrived, nothing stays: the path may have been a slip.
+        if is_new:  # If nothing has arrived, leave nothing behind: the path may have been a typo.
             with suppress(OSError):
                 root.rmdir()
         raise
     except OSError as error:
         raise DataError(
-            f"Cannot write into {root}: {error.strerror or error}. Set data.root to a folder that can be written."
+            f"Cannot write into {root}: {error.strerror or error}. Set data.root to a writable folder."
         ) from None
 
 
 def is_to_be_downloaded(root: Path, files: Mapping[str, str] = MULTI30K_FILES) -> bool:
-    """Whether `root` is missing, or holds just a part of what an interrupted download was to bring."""
+    """Whether `root` is missing, or holds only part of what an interrupted download was to bring."""
     try:
         there = {path.name for path in root.iterdir()}
     except FileNotFoundError:
         return True
-    except OSError:  # Whoever reads from it says why that is not possible.
+    except OSError:  # Reading from it will report the reason.
         return False
     brought = {LOCK, *(name for file in files for name in (file, _part(Path(file)).name))}
     return there <= brought and not there >= set(files)
@@ -115,12 +115,12 @@ def _is_there(path: Path, sha256: str) -> bool:
 
 
 def _part(path: Path) -> Path:
-    """Where a transfer grows."""
+    """The file that grows during a transfer."""
     return path.with_suffix(".part.gz")
 
 
 def _fetch(path: Path, sha256: str, mirrors: Sequence[str], timeout: float, report: Callable[[str], None]) -> list[str]:
-    """Download one file. Returns nothing on success, else why each mirror failed."""
+    """Download one file. Returns an empty list on success, else why each mirror failed."""
     part = _part(path)
     failures = []
     for mirror in mirrors:
@@ -147,7 +147,7 @@ def _fetch_verified(url: str, part: Path, sha256: str, timeout: float) -> None:
 
 
 def _transfer(url: str, part: Path, timeout: float) -> bool:
-    """Get what `part` still lacks, or all of it where the server cannot resume. Returns whether it resumed."""
+    """Get what `part` still lacks, or all of it if the server cannot resume. Returns whether it resumed."""
     have = part.stat().st_size if part.exists() else 0
     try:
         response = urlopen(Request(url, headers={"Range": f"bytes={have}-"} if have else {}), timeout=timeout)
@@ -173,7 +173,7 @@ def _transfer(url: str, part: Path, timeout: float) -> bool:
 
 
 def _chunks(response: HTTPResponse, timeout: float) -> Iterator[bytes]:
-    """The body in pieces. Only errors of the network become mirror errors; those of the disk are not the mirror's."""
+    """The body in pieces. Only network errors become mirror errors; disk errors are not the mirror's fault."""
     while True:
         try:
             chunk = response.read(CHUNK)
@@ -192,11 +192,11 @@ def _explain(error: Exception, timeout: float) -> str:
 
 
 def _verify(part: Path, sha256: str, resumed: bool) -> None:
-    """Delete the file and raise unless it holds the text. What was pieced together is worth a fresh start."""
+    """Delete the file and raise unless it holds the text. If it was pieced together, a fresh start may help."""
     try:
         lines = read_lines(part)
     except DataError:
-        flaw = "not a sound gzip file"
+        flaw = "not a valid gzip file"
     else:
         if lines and (found := text_sha256(lines)) == sha256:
             return

@@ -1,4 +1,4 @@
-"""Which files the text of a config lies in."""
+"""Which files hold the text of a config."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +12,7 @@ from translate.errors import DataError
 
 
 def split_files(data: DataConfig | LabelledDataConfig) -> dict[str, tuple[Path, ...]]:
-    """The files of every split in the data folder. DataError where that folder cannot be read."""
+    """The files of every split in the data folder. DataError if that folder cannot be read."""
     if isinstance(data, LabelledDataConfig):
         return {split: (find_labelled_split(data.root, split),) for split in list_labelled_splits(data.root)}
     languages = data.source, data.target
@@ -20,7 +20,7 @@ def split_files(data: DataConfig | LabelledDataConfig) -> dict[str, tuple[Path, 
 
 
 def text_files(data: DataConfig | LabelledDataConfig) -> Iterator[Path]:
-    """The same and the files that the config itself names, as far as they are there: what is not to be written over."""
+    """The same, and the files that the config itself names, if they exist: none of these may be overwritten."""
     with suppress(DataError):
         for files in split_files(data).values():
             yield from files

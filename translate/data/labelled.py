@@ -1,4 +1,4 @@
-"""Labelled text on disk: one `label<TAB>text` a line, in a file for each split. It knows nothing about tokens."""
+"""Labelled text on disk: one `label<TAB>text` per line, in a file for each split. It knows nothing about tokens."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -12,9 +12,9 @@ ENDINGS = (".tsv", ".tsv.gz", ".tsv.zst")
 
 
 def read_labelled(path: Path, known: Collection[str] | None = None) -> ParallelText:
-    """Read texts (the source) and their labels (the target), which may only be `known` ones where these are given.
+    """Read texts (the source) and their labels (the target), which must be among `known` if that is given.
 
-    The first tab ends the label; later ones belong to the text. White space around a label is no part of it. Blank
+    The first tab ends the label; later ones belong to the text. White space around a label is not part of it. Blank
     lines at the end of the file are dropped.
 
     Raises:
@@ -24,7 +24,7 @@ def read_labelled(path: Path, known: Collection[str] | None = None) -> ParallelT
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        raise DataError(f"{path} has no text. It needs one `label<TAB>text` a line.")
+        raise DataError(f"{path} has no text. It needs one `label<TAB>text` per line.")
     texts, labels = [], []
     for number, line in enumerate(lines, start=1):
         label, tab, text = line.partition("\t")
@@ -78,12 +78,12 @@ def find_labelled_split(root: Path, split: str) -> Path:
 def _check_labels(path: Path, labels: Sequence[str], known: Collection[str] | None) -> None:
     for number, label in enumerate(labels, start=1):
         if not label:
-            raise DataError(f"{path}, line {number} has no label. Write one, or take the line out.")
+            raise DataError(f"{path}, line {number} has no label. Write one, or remove the line.")
         if known is not None and label not in known:
             shown = ", ".join(map(repr, sorted(known)[:20])) + (", …" if len(known) > 20 else "")
             raise DataError(
                 f"{path}, line {number}: the label {label!r} does not occur in the training text, which has {shown}. "
-                "Correct it, take the line out, or train with texts of that label."
+                "Correct it, remove the line, or train with texts of that label."
             )
 
 

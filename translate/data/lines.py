@@ -1,4 +1,4 @@
-"""Text files as streams of lines: plain, .gz or .zst, in UTF-8. Of a long file only a block is in memory at a time."""
+"""Text files as streams of lines: plain, .gz or .zst, in UTF-8. Only a block of a file is in memory at a time."""
 
 import gzip
 import hashlib
@@ -17,7 +17,7 @@ from translate.errors import DataError
 
 PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
 BLOCK = 1 << 20  # bytes of text
-# What files that are no UTF-8 begin with, and what to do with them.
+# What files that are not UTF-8 begin with, and what to do with them.
 STARTS = {
     b"\x1f\x8b": "gzip: give its name the ending .gz",
     b"\x28\xb5\x2f\xfd": "Zstandard: give its name the ending .zst",
@@ -31,7 +31,7 @@ STARTS = {
 
 
 class Text(Protocol):
-    """Lines that can be counted, and gone through as often as one likes: a list, or files."""
+    """Lines that can be counted, and read as often as needed: a list, or files."""
 
     def __len__(self) -> int: ...
 
@@ -40,10 +40,10 @@ class Text(Protocol):
 
 @dataclass(frozen=True)
 class FileText:
-    """The first so many lines of a file, read anew whenever they are gone through.
+    """The first `lines` lines of a file, read anew in each iteration.
 
-    `version` is what `version_of` said when they were counted and hashed: DataError when it is another one in the end,
-    lest other text goes by the digest of this one.
+    `version` is what `version_of` returned when they were counted and hashed. If it differs after reading: DataError,
+    so that no other text passes under this one's digest.
     """
 
     path: Path
@@ -73,9 +73,9 @@ class JoinedText:
 
 
 def version_of(path: Path) -> tuple[int, int]:
-    """What tells a file from another one of its name: when it was written, in ns, and its size in bytes.
+    """What tells a file from another of the same name: when it was written, in ns, and its size in bytes.
 
-    Raises DataError as read_blocks does, and where it can be read but once.
+    Raises DataError as read_blocks does, and if the file can be read only once.
     """
     with _explained(path):
         state = path.stat()
@@ -90,10 +90,10 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_blocks(path: Path) -> Iterator[list[str]]:
-    """The lines of a UTF-8 text, plain, .gz or .zst, without their ends, in lists of some thousand.
+    """The lines of a UTF-8 text, plain, .gz or .zst, without their ends, in lists of some thousands.
 
-    Only a line feed ends a line, and one carriage return before it belongs to the end: other separators, such as
-    U+2028, are part of the sentence.
+    Only a line feed, with or without one carriage return before it, ends a line; other separators, such as U+2028, are
+    part of the sentence.
 
     Raises:
         DataError: the file is missing, unreadable, a folder, damaged or not UTF-8, or the library for .zst is missing.
@@ -150,7 +150,7 @@ def _opened(path: Path) -> BinaryIO:
             unpacked = _zstd().ZstdFile(path)
         case _:
             return path.open("rb")
-    return io.BufferedReader(unpacked)  # It finds lines in C, which the others do in Python.
+    return io.BufferedReader(unpacked)  # It finds lines in C, the others in Python.
 
 
 def _zstd() -> Any:
@@ -179,7 +179,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise DataError(f"{path} is a folder. Name a file.") from None
     except gzip.BadGzipFile as error:
         raise DataError(
-            f"{path} is not a sound gzip file ({error}). Get it again, or rename it if it is plain."
+            f"{path} is not a valid gzip file ({error}). Get it again, or rename it if it is plain text."
         ) from None
     except errors as error:
         raise DataError(f"{path} is a damaged or cut-off {kind} file ({error}). Get it again.") from None

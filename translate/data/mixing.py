@@ -13,17 +13,17 @@ from translate.paths import exists
 
 
 def open_files(source: Path, target: Path) -> TextPair:
-    """Two files or, where `*` and `?` stand in their names, all that these fit, in alphabetical order.
+    """Two files or, if their names contain `*` or `?`, all files that match, in alphabetical order.
 
-    Files go together where the wildcards stand for the same: `a.de` with `a.en` for `*.de` and `*.en`.
+    Files go together if the wildcards stand for the same text: `a.de` with `a.en` for `*.de` and `*.en`.
 
     Raises:
-        DataError: both are one file, no file fits, or one has no partner, or the wildcards differ; see open_pair for
-            the rest.
+        DataError: both are the same file, no file matches, one has no partner, or the wildcards differ; see open_pair
+            for the rest.
     """
     if source == target:
         raise DataError(
-            f"{source} is given as source and as target. Name two files; columns of a table become files by: "
+            f"{source} is given as source and as target. Name two files; to turn table columns into files: "
             "cut -f1 TABLE > FILE"
         )
     sources, targets = matching_files(source), matching_files(target)
@@ -34,7 +34,7 @@ def open_files(source: Path, target: Path) -> TextPair:
     for files, others, pattern in ((sources, targets, target), (targets, sources, source)):
         for key, path in files.items():
             if key not in others:
-                raise DataError(f"{path} has no partner: no file fits {pattern} with {', '.join(map(repr, key))}.")
+                raise DataError(f"{path} has no partner: no file matches {pattern} with {', '.join(map(repr, key))}.")
     texts = [open_pair(path, targets[key]) for key, path in sources.items()]
     if len(texts) == 1:
         return texts[0]
@@ -43,7 +43,7 @@ def open_files(source: Path, target: Path) -> TextPair:
 
 
 def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
-    """The files that fit a pattern, by what its wildcards stand for; a path without any stands for itself."""
+    """The files that match a pattern, by what its wildcards stand for; a path without any stands for itself."""
     text = str(pattern)
     if not re.search(r"[*?]", text) or exists(pattern):
         return {(): pattern}
@@ -53,8 +53,8 @@ def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
     found = [match for path in paths if (match := fits.fullmatch(path))]
     if not found:
         raise DataError(
-            f"No file fits {pattern}. Check the path, which starts from the folder of the config, and that its folder "
-            "may be read."
+            f"No file matches {pattern}. Check the path, which starts from the folder of the config, and that its "
+            "folder is readable."
         )
     return {match.groups(): Path(match.string) for match in sorted(found, key=lambda match: match.string)}
 
@@ -62,9 +62,9 @@ def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
 def join_corpora(
     texts: Sequence[TextPair], weights: Sequence[int], vocabulary: Sequence[bool] | None = None
 ) -> TextPair:
-    """One text after the other, with how many times an epoch has each pair of them.
+    """The texts one after the other, each with how many times an epoch has its pairs.
 
-    `vocabulary` says of each, and of one at least, whether vocabularies are learned from it; by default from all.
+    `vocabulary` says for each whether vocabularies are learned from it: from at least one, and by default from all.
     """
     parts = tuple(
         replace(part, weight=weight)

@@ -1,4 +1,4 @@
-"""The text that a config names: read to train on and to validate on, and encoded ahead to be scored."""
+"""The text that a config names: read for training and validation, and encoded ahead of scoring."""
 
 import logging
 from collections.abc import Callable
@@ -22,13 +22,13 @@ log = logging.getLogger("translate")
 
 Read = TypeVar("Read", bound=TextPair)
 
-MUCH = 0.1  # of a text that is unknown
-WORTH_SAYING = 0.01  # of a text that is there twice
+MUCH = 0.1  # the share of a text that is unknown
+WORTH_SAYING = 0.01  # the share of a text that is there twice
 MOST_OF_A_TEST_SET = 1 << 24  # bytes in its files, some 100,000 pairs
 
 
 def read_training_text(config: Config) -> TextPair:
-    """The training pairs; Multi30k is downloaded first where its folder is missing, if the config allows it."""
+    """The training pairs; Multi30k is downloaded first if its folder is missing and the config allows it."""
     data = config.data
     if isinstance(data, LabelledDataConfig):
         return logged(read_labelled_split(data.root, data.train))
@@ -47,10 +47,10 @@ def read_training_text(config: Config) -> TextPair:
 
 
 def look_for_validation_text(config: Config) -> None:
-    """See early that it is missing.
+    """Find out early if it is missing.
 
     Raises:
-        ConfigError: it would be that of the demo corpus, for training text of one's own.
+        ConfigError: it would be that of the demo corpus, while the training text is another.
         DataError: the split, or that of training, is not in its folder.
     """
     data = config.data
@@ -58,9 +58,9 @@ def look_for_validation_text(config: Config) -> None:
         corpora = data.train if isinstance(data.train, list) else [data.train]
         if all(isinstance(corpus, FilePair | Corpus) and corpus.source is not None for corpus in corpora):
             raise ConfigError(
-                f"data.train names files, and data.valid {data.valid!r} of the demo corpus, as no other data.root is "
-                "given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its folder: "
-                "data.root=FOLDER"
+                f"data.train names files, but data.valid is {data.valid!r} of the demo corpus, because no other "
+                "data.root is given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its "
+                "folder: data.root=FOLDER"
             )
     if isinstance(data.valid, str) and is_folder(data.root) and not is_to_be_downloaded(data.root):
         find: Callable[[str], object]
@@ -74,12 +74,12 @@ def look_for_validation_text(config: Config) -> None:
             find(data.valid)
         except DataError as error:
             raise DataError(
-                f"{error} It picks the best model: keep some hundred lines out of the training text for it."
+                f"{error} It selects the best model: hold out a few hundred lines of the training text for it."
             ) from None
 
 
 def read_validation_text(config: Config, train: TextPair) -> ParallelText:
-    """The validation pairs. DataError where labels are not those of the training text."""
+    """The validation pairs. DataError if a label is not one of the training text."""
     data = config.data
     if isinstance(data, LabelledDataConfig):
         return logged(read_labelled_split(data.root, data.valid, known=set(train.target)))
@@ -87,12 +87,12 @@ def read_validation_text(config: Config, train: TextPair) -> ParallelText:
 
 
 def warn_of_copies(train: TextPair, valid: TextPair) -> None:
-    """Say where the same text is given twice, in places where that makes scores or training pairs worth less."""
+    """Warn if the same text is given twice in a way that makes scores or training pairs worth less."""
     for text in (train, valid):
         if text.source_sha256 == text.target_sha256:
             log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
     if (train.source_sha256, train.target_sha256) == (valid.source_sha256, valid.target_sha256):
-        log.warning("validation text is the training text: its scores say nothing about text that is new to the model")
+        log.warning("the validation text is the training text: its scores say nothing about text new to the model")
         return
     pairs = set(zip(valid.source, valid.target, strict=True))
     known: set[tuple[str, str]] = set()
@@ -103,8 +103,8 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
             known.add(pair)
     if copies and copies >= len(train.source) * WORTH_SAYING:
         log.warning(
-            "%s: %d of %d %s have one text on both sides, from which a model learns to copy; leave them out, unless "
-            "that is meant",
+            "%s: %d of %d %s have the same text on both sides, which teaches a model to copy; remove them, unless "
+            "that is intended",
             train.name,
             copies,
             len(train.source),
@@ -112,8 +112,8 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
         )
     if len(known) >= len(pairs) * WORTH_SAYING:
         log.warning(
-            "%s: %d of %d different %s are in the training text, too: scores say less about text that is new to the "
-            "model, and the best one is chosen by them; leave those out of one of the two",
+            "%s: %d of %d different %s are in the training text, too, so the scores, which select the best model, say "
+            "less about text new to it; remove them from one of the two",
             valid.name,
             len(known),
             len(pairs),
@@ -122,7 +122,7 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
 
 
 def tell_of_unknown(valid: Dataset) -> None:
-    """Say which share of the validation text the vocabularies lack; accuracy and perplexity count it like any word."""
+    """Log which share of the validation text the vocabularies lack; accuracy and perplexity count it like any word."""
     shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (valid.source, valid.target)]
     if max(shares) > 0:
         tell = log.warning if max(shares) > MUCH else log.info
@@ -151,7 +151,7 @@ def logged(text: Read, weight: int = 1) -> Read:
 def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
     """Put every split of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
 
-    A split that cannot be read or cut is left for the day when it is asked for; so is one too large to be a test set.
+    A split that cannot be read or cut is left until it is asked for; so is one too large to be a test set.
     """
     data = config.data
     read: Callable[[str], TextPair]
@@ -161,7 +161,7 @@ def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec,
         read = partial(open_split, data.root, source=data.source, target=data.target)
     train = data.train if isinstance(data.train, list) else [data.train]
     encoded = (*train, *(corpus.split for corpus in train if isinstance(corpus, Corpus)), data.valid)
-    with suppress(DataError):  # The folder itself may not be readable: text that is named file by file does without.
+    with suppress(DataError):  # The folder itself may be unreadable: text named file by file does not need it.
         for split, files in split_files(data).items():
             if split not in encoded and sum(file.stat().st_size for file in files) <= MOST_OF_A_TEST_SET:
                 with suppress(DataError, ConfigError):

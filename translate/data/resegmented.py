@@ -17,7 +17,7 @@ from translate.text.labels import LabelTokenizer
 
 @dataclass(frozen=True, eq=False)
 class ResegmentedText:
-    """One side of the pairs, each line cut as its number and `key` decide, and no other way ever."""
+    """One side of the pairs; how a line is cut depends on its number and `key` alone."""
 
     encoded: EncodedText
     lines: Sequence[str]
@@ -30,7 +30,7 @@ class ResegmentedText:
         return np.array(ids, dtype=np.int64) if len(ids) <= self.longest else self.encoded[line]
 
     def gather(self, lines: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The ids of these lines, one line behind the other, and how many each of them has."""
+        """The ids of these lines, one line after the other, and how many each of them has."""
         rows = [self[line] for line in lines.tolist()]
         return np.concatenate(rows), np.array([len(row) for row in rows])
 
@@ -50,7 +50,7 @@ class ResegmentedDataset:
     Args:
         text: the lines that `dataset` encodes.
         share: the probability with which a merge is left out.
-        longest: most tokens of a line; one that would become longer stays as it is in `dataset`.
+        longest: maximum number of tokens in a line; one that would become longer stays as it is in `dataset`.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ResegmentedDataset:
         ]
 
     def epoch(self, number: int) -> ResegmentedPairs:
-        """The pairs as the epoch of this number, counted from 0, reads them."""
+        """The pairs as epoch `number`, counted from 0, reads them."""
         source, target = (
             encoded
             if dropout is None

@@ -1,8 +1,8 @@
 """Beam search: the K best partial translations of each sentence, extended side by side.
 
 A hypothesis that ends keeps its place among the K and is extended no more, and the first place always belongs to the
-greedy translation. Hence a beam of 1 is greedy search, a wider beam never returns less than a finished greedy
-translation (in score, whatever the length penalty), and a beam as wide as the space is exhaustive search.
+greedy translation. Hence a beam of 1 is greedy search, a wider beam never returns a lower score than that of a finished
+greedy translation (whatever the length penalty), and a beam as wide as the space is exhaustive search.
 
 Dimensions: B sentences still searched, K hypotheses of each, C candidates to continue each hypothesis, T tokens so far
 (bos among them), V target vocabulary.
@@ -34,15 +34,15 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations of each sentence of `state`: finished ones first, each kind best first.
 
-    `limits` (int64, one for each sentence, at least 1, on the device of the step) is the most tokens of a translation,
-    eos counted. Tokens in `forbidden` are never chosen. `length_penalty` is the alpha of `length_penalized`.
+    `limits` (int64, one for each sentence, at least 1, on the device of the step) are the maximum numbers of tokens,
+    including eos. Tokens in `forbidden` are never chosen. `length_penalty` is the alpha of `length_penalized`.
     A sentence leaves the batch as soon as no live hypothesis can still beat the worst of its `n_best` finished ones.
-    It gets fewer than `n_best` only where so few translations exist within its limit.
+    It gets fewer than `n_best` only if no more translations exist within its limit.
     """
     if not 1 <= n_best <= beam_size:
-        raise ValueError(f"n_best must lie between 1 and beam_size {beam_size}, not be {n_best}")
+        raise ValueError(f"n_best must be between 1 and beam_size {beam_size}, not {n_best}")
     if length_penalty < 0:
-        raise ValueError(f"length_penalty must not be negative, like {length_penalty}: the search would stop too early")
+        raise ValueError(f"length_penalty must be at least 0, not {length_penalty}: the search would stop too early")
     device = limits.device
     forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
     found: dict[int, list[Hypothesis]] = {}
@@ -71,7 +71,7 @@ def beam_search(
 
 @dataclass
 class _Beam:
-    """The hypotheses of all sentences. One with log-probability -inf fills a place that nothing possible could take."""
+    """The hypotheses of all sentences. One with log-probability -inf fills a place for which none was possible."""
 
     tokens_BKT: Tensor  # bos first; padding follows the eos of finished ones
     log_prob_BK: Tensor
@@ -97,15 +97,15 @@ class _Beam:
         )
 
     def extend(self, log_probs_BKV: Tensor, *, eos: int, pad: int) -> Tensor:
-        """Replace the hypotheses by their K best continuations; returns the parents of these, BK."""
+        """Replace the hypotheses with their K best continuations; returns the parents of these, BK."""
         size = self.log_prob_BK.shape[1]
-        # Among equals max takes the first, as greedy search does, and topk takes any: tell topk which one to put first.
+        # Among equals, max takes the first, as greedy search does, but topk takes any: tell it which one to put first.
         greedy_B, token_B = log_probs_BKV[:, 0].max(dim=1)
         log_probs_BKV[:, 0].scatter_(1, token_B[:, None], torch.inf)
         # The K best continuations of a sentence are among the K best of each hypothesis.
         best_BKC, token_BKC = log_probs_BKV.topk(min(size, log_probs_BKV.shape[2]), dim=2)
         best_BKC[:, 0, 0] = greedy_B
-        # A finished hypothesis has just one: itself, on padding.
+        # A finished hypothesis has just one: itself, with padding.
         best_BKC = best_BKC.masked_fill(self.finished_BK[:, :, None], -torch.inf)
         best_BKC[:, :, 0].masked_fill_(self.finished_BK, 0.0)
         token_BKC = token_BKC.masked_fill(self.finished_BK[:, :, None], pad)
@@ -130,7 +130,7 @@ class _Beam:
     def is_decided(self, limits: Tensor, length_penalty: float, n_best: int) -> Tensor:
         """For each sentence, whether no live hypothesis can still beat the worst of the `n_best` finished ones.
 
-        A log-probability can only fall, so the most that a live hypothesis may reach is its own at the longest length.
+        A log-probability can only fall, so at best a live hypothesis keeps its own up to the longest length.
         """
         score_BK = length_penalized(self.log_prob_BK, self.length_BK, length_penalty)
         worst_B = score_BK.masked_fill(~self.finished_BK, -torch.inf).topk(n_best, dim=1).values[:, -1]
@@ -146,7 +146,7 @@ class _Beam:
             hypotheses = [
                 Hypothesis(tuple(tokens[: length - finished]), log_probability, score, finished)
                 for tokens, log_probability, score, length, finished in zip(*rows, strict=True)
-                if log_probability != -torch.inf  # Of a model that has blown up they are no numbers.
+                if log_probability != -torch.inf  # NaN, as from a diverged model, stays.
             ]
             sentences.append(sorted(hypotheses, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score)))
         return sentences

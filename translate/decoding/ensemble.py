@@ -1,4 +1,4 @@
-"""Several models that search together: a token is as probable as they think on average.
+"""Several models that search together: the probability of a token is their mean.
 
 Dimensions: B sentences still searched, K hypotheses of each, V target vocabulary.
 """
@@ -30,7 +30,7 @@ class EnsembleState:
 
 
 class Ensemble(nn.Module):
-    """Models of the same vocabularies as one; to search it looks like any of them."""
+    """Models with the same vocabularies as one; to a search, it looks like any of them."""
 
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Ensemble(nn.Module):
 
     @property
     def longest(self) -> int:
-        """Most tokens that all models can place."""
+        """Maximum number of tokens that all models can place."""
         return min(model.longest for model in self._members)
 
     def forward(self, *batch: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ class Ensemble(nn.Module):
         return EnsembleState([model.start(source_BS, source_mask_BS) for model in self._members])
 
     def step(self, last_BK: Tensor, state: EnsembleState) -> Tensor:
-        """Log of the mean probability (B, K, V) of what follows `last_BK`; moves `state` on."""
+        """Log of the mean probability (B, K, V) of what follows `last_BK`; advances `state`."""
         return _mean([model.step(last_BK, own) for model, own in zip(self._members, state.states, strict=True)])
 
 

@@ -24,8 +24,8 @@ def greedy_search(
 ) -> list[Hypothesis]:
     """Search all sentences of `state` at once and drop each from the batch when it ends.
 
-    `limits` (int64, one for each sentence, at least 1, on the device of the step) is the most tokens of a translation,
-    eos counted. Tokens in `forbidden` are never chosen. The score of a hypothesis is its log-probability.
+    `limits` (int64, one for each sentence, at least 1, on the device of the step) are the maximum numbers of tokens,
+    including eos. Tokens in `forbidden` are never chosen. The score of a hypothesis is its log-probability.
     """
     device = limits.device
     forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)

@@ -9,8 +9,8 @@ from torch import Tensor
 class Hypothesis:
     """A translation as ids, without bos and eos.
 
-    `log_probability` is natural and includes eos; `score` is what the search ranked by. Where `finished` is False the
-    limit cut the hypothesis off before it came to eos.
+    `log_probability` is a natural logarithm and includes eos; `score` is what the search ranked by. If `finished` is
+    False, the limit cut the hypothesis off before eos.
     """
 
     tokens: tuple[int, ...]
@@ -20,7 +20,7 @@ class Hypothesis:
 
     @property
     def length(self) -> int:
-        """Number of tokens as the length penalty counts them: eos included."""
+        """Number of tokens as the length penalty counts them: including eos."""
         return len(self.tokens) + self.finished
 
 

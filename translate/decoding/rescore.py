@@ -1,4 +1,4 @@
-"""How probable given translations are, instead of finding probable ones: for reranking, and to find bad pairs.
+"""Tells how probable given translations are, rather than finding probable ones: to rerank, and to find bad pairs.
 
 Dimension letters in names: N real target positions of a batch, V target vocabulary.
 """
@@ -30,10 +30,10 @@ class _Pairs(NamedTuple):
 def log_probabilities(
     model: Model | Ensemble, sources: Sequence[Ids], targets: Sequence[Ids], config: DecodingConfig
 ) -> NDArray[np.float64]:
-    """The natural logarithm of the probability of each target, its end counted, given its source.
+    """The natural logarithm of the probability of each target, including its end, given its source.
 
     Ids are without bos and eos. A source with too many tokens is cut off, as in a search with `config`; a target with
-    too many has the probability 0, because no search could find it. A source without tokens has none but the empty
+    too many has the probability 0, because no search could find it. A source without tokens has only the empty
     translation.
     """
     device = next(model.parameters()).device

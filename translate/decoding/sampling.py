@@ -1,7 +1,7 @@
 """Sampling: every token is drawn from the model's own distribution.
 
-Translations come out as varied as the model thinks text is, where search finds the one typical of it: for translating
-further text to train on (Edunov et al., 2018), or to look at what a model holds possible.
+Translations come out as varied as the model thinks text is, while search finds the most typical one: for translating
+further text to train on (Edunov et al., 2018), or for looking at what a model considers possible.
 
 Dimensions: B sentences still searched, K translations of each, C tokens that may be drawn, T tokens so far (bos among
 them), V target vocabulary.
@@ -32,11 +32,11 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """K translations of each sentence of `state`: finished ones first, each kind with the most probable first.
 
-    `draws_BTK` (float64) has a random number from 0 to below 1 for each token, of which there are at most `limits`
-    (int64, one for each sentence, at least 1, eos counted); the token hangs on that number and the model alone, so that
-    a translation is the same in any batch. Log-probabilities are divided by `temperature` before a token is drawn, and
-    only the `top_k` most probable ones may be. Tokens in `forbidden` are never drawn. The score of a hypothesis is its
-    log-probability, in which neither temperature nor `top_k` has a part.
+    `draws_BTK` (float64) has a random number from 0 to below 1 for each token; a token depends on that number and the
+    model alone, so a translation is the same in any batch. `limits` (int64, one for each sentence, at least 1) are the
+    maximum numbers of tokens, including eos. Log-probabilities are divided by `temperature` before a token is drawn
+    from the `top_k` most probable ones (None: all). Tokens in `forbidden` are never drawn. The score of a hypothesis is
+    its log-probability, regardless of temperature and `top_k`.
     """
     device = limits.device
     forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
@@ -76,14 +76,14 @@ def sample(
 
 
 def _draw(log_probs_BKV: Tensor, draw_BK: Tensor, temperature: float, top_k: int | None) -> Tensor:
-    """The token on which the share `draw_BK` of all probability falls, the tokens laid side by side."""
+    """The token at the share `draw_BK` of the total probability, the tokens laid side by side."""
     if top_k is None:
         kept_BKC, token_BKC = log_probs_BKV, None
     else:
         kept_BKC, token_BKC = log_probs_BKV.topk(min(top_k, log_probs_BKV.shape[2]), dim=2)
     up_to_BKC = (kept_BKC.double() / temperature).softmax(2).cumsum(2)
     place_BK1 = torch.searchsorted(up_to_BKC, draw_BK.unsqueeze(2) * up_to_BKC[:, :, -1:], right=True)
-    place_BK1.clamp_(max=kept_BKC.shape[2] - 1)  # of a model that has blown up, all of whose probabilities are NaN
+    place_BK1.clamp_(max=kept_BKC.shape[2] - 1)  # if a model has diverged, all its probabilities are NaN
     return (place_BK1 if token_BKC is None else token_BKC.gather(2, place_BK1)).squeeze(2)
 
 

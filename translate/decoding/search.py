@@ -18,13 +18,13 @@ from translate.decoding.sampling import sample
 from translate.model.build import Model
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
-# What a translation never holds. Without unk, the model's next best word stands where it would have been.
+# What a translation never contains. Instead of unk, the model's next best word takes its place.
 FORBIDDEN = (UNK, PAD, BOS)
-LEAST_RATIO = 2.0  # of the tokens of the longest translation and those of its source, where nothing else is known
+LEAST_RATIO = 2.0  # tokens of the longest translation for each source token, if nothing else is known
 
 
 def no_check() -> None:
-    """Nothing can interrupt this search."""
+    """The default: nothing can interrupt the search."""
 
 
 @torch.inference_mode()
@@ -39,9 +39,9 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations of each source (ids without bos and eos), best first.
 
-    `first` is the place of the first source among all that are searched bit by bit: samples hang on it.
+    `first` is the place of the first source in the whole text, if that is searched bit by bit: samples depend on it.
 
-    A source without tokens has one empty translation; of one with too many only `tokens_read` are read. Search computes
+    A source without tokens has one empty translation; of one with too many, only `tokens_read` are read. Search runs
     in float32, so that a translation does not depend on its batch. `check` is called before each step, and may raise.
     """
     device = next(model.parameters()).device
@@ -105,15 +105,15 @@ def _draws(seed: int, places: NDArray[np.integer], limits: list[int], count: int
 
 
 def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_extra: int) -> float:
-    """The `max_ratio` that leaves translations room, from the lengths of those of training text and of their sources.
+    """The `max_ratio` that leaves translations enough room, from the lengths of training targets and their sources.
 
-    A character of Chinese takes several letters in English, so that the usual limit would cut nearly all of them off.
-    One pair in a hundred may be any odd one.
+    A Chinese character takes several letters in English, so the usual limit would cut off nearly all translations.
+    One pair in a hundred may be an outlier.
     """
     needed = np.quantile((targets - max_extra) / np.maximum(sources, 1), 0.99)
     return max(LEAST_RATIO, round(1.5 * float(needed), 1))
 
 
 def tokens_read(model: Model | Ensemble, config: DecodingConfig) -> int:
-    """Most tokens of a source (without eos) that are read: as many as the settings and the model's positions allow."""
+    """How many tokens of a source (without eos) are read at most: what the settings and the model's positions allow."""
     return min(config.max_source, model.longest - 1)

@@ -1,6 +1,6 @@
 """What search asks of a model: log-probabilities of the next token, and a state that follows the hypotheses.
 
-Search knows nothing else of it: a transformer, an ensemble and a table in a test look alike.
+Search knows nothing else about it: a transformer, an ensemble and a table in a test look alike.
 
 Dimensions: B sentences still searched, K hypotheses of each (1 in greedy search), V target vocabulary.
 """
@@ -18,14 +18,14 @@ class State(Protocol):
     """
 
     def reorder(self, parents_BK: Tensor) -> None:
-        """Let hypothesis k of sentence b go on from what was hypothesis `parents_BK[b, k]` (int64) of that sentence.
+        """Let hypothesis k of sentence b continue what was hypothesis `parents_BK[b, k]` (int64) of that sentence.
 
-        A parent may go on in several hypotheses or in none. The K of `parents_BK` need not be the K up to now.
+        A parent may be continued by several hypotheses or by none. The K of `parents_BK` may differ from the K so far.
         """
         ...
 
     def keep(self, sentences_B: Tensor) -> None:
-        """Go on with these sentences (int64 indices, ascending; none when search ends) and forget the others."""
+        """Keep these sentences (int64 indices, ascending; none when search ends) and forget the others."""
         ...
 
 
@@ -39,6 +39,6 @@ class Step(Protocol[StateT_contra]):
         """Append `last_tokens_BK` (int64; bos at first) to the hypotheses in `state`, which changes in place.
 
         Returns float32 natural log-probabilities of the next token, BKV, none above 0: a fresh tensor, which search
-        may overwrite. Hypotheses that have ended are fed on padding; what is returned for them is ignored.
+        may overwrite. Hypotheses that have ended are fed padding; what is returned for them is ignored.
         """
         ...

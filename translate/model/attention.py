@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from translate.model.dropout import Dropout
 from translate.model.positions import Rotation
 
-# Added to the score of what may not be looked at, of whose weight nothing is left. With minus infinity the weights of a
-# query that may look nowhere would be NaN.
+# Added to the scores of positions that may not be looked at, so that they get no weight. With minus infinity, the
+# weights of a query that may look nowhere would be NaN.
 HIDDEN = -1e9
 
 
@@ -31,7 +31,7 @@ class KeysValues(NamedTuple):
         return self.keys_BHSK.shape[2]
 
     def append(self, later: "KeysValues") -> "KeysValues":
-        """The same with further positions behind, for decoding token by token."""
+        """The same with further positions appended, for decoding token by token."""
         return KeysValues(*(torch.cat(pair, dim=2) for pair in zip(self, later, strict=True)))
 
     def select(self, rows: Tensor) -> "KeysValues":
@@ -42,16 +42,16 @@ class KeysValues(NamedTuple):
 class MultiHeadAttention(nn.Module):
     """Attention of queries over keys and values, in several heads.
 
-    Keys and values are made by a call of their own, so that decoding can keep them instead of making them again.
+    Keys and values are made by a separate call, so that decoding can keep them instead of making them again.
 
     Args:
         d_qk, d_v: width of queries and keys, and of values, in each head; by default d_model / heads ("narrow" heads,
             which together are as wide as the model). "Wide" heads have d_model each.
         qkv_bias: whether queries, keys and values have a bias; the output projection always has one.
-        qk_norm: whether a layer norm, without a bias, stands behind the projections to queries and to keys in each
-            head, so that no score can grow with the weights of these projections (Dehghani et al., 2023; the idea is
-            of Henry et al., 2020, whose norm is another).
-        rotary: whether queries and keys are turned by their positions, behind that norm.
+        qk_norm: whether a layer norm without a bias follows the projections to queries and to keys in each head, so
+            that no score can grow with the weights of these projections (Dehghani et al., 2023; the idea is from
+            Henry et al., 2020, with a different norm).
+        rotary: whether queries and keys are rotated by their positions, after that norm.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class MultiHeadAttention(nn.Module):
         self.rotation = Rotation(d_qk) if rotary else None
 
     def keys_values(self, x_BSD: Tensor, *, start: int = 0) -> KeysValues:
-        """Keys and values of every position of `x_BSD`, the first of which is `start`."""
+        """Keys and values of every position of `x_BSD`, whose first position is `start`."""
         keys_BSHK, values_BSHV = self._split(self.key(x_BSD)), self._split(self.value(x_BSD))
         keys_BSHK = self._turned(self.key_norm(keys_BSHK), start)
         return KeysValues(keys_BSHK.transpose(1, 2), values_BSHV.transpose(1, 2))
@@ -93,12 +93,11 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, x_BTD: Tensor, seen: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
     ) -> Tensor:
-        """What every position of `x_BTD`, the first of which is `start`, gathers from `seen`: (B, T, D).
+        """What every position of `x_BTD`, whose first position is `start`, gathers from `seen`: (B, T, D).
 
-        `seen` and the mask may stand for fewer rows than x has: then each of their rows serves as many consecutive rows
-        of x (the hypotheses of a beam). `mask_B1TS` may have size 1 where it is the same for all queries. With
-        `causal`, which goes without a mask, query t sees keys 0 to t. A row that may look nowhere gathers zeros, never
-        NaN.
+        `seen` and the mask may have fewer rows than x: then each of their rows serves the same number of consecutive
+        rows of x (the hypotheses of a beam). In `mask_B1TS`, T may be 1 if the mask is the same for all queries. With
+        `causal`, which excludes a mask, query t sees keys 0 to t. A row that may look nowhere gathers zeros, not NaN.
         """
         q_BHTK = self._queries(x_BTD, seen, start)
         if self.written_out and self.training and x_BTD.device.type == "cpu":
@@ -118,15 +117,15 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """How much of each position of `seen` every position of `x_BTD` gathers, in each head: (B, H, T, S).
 
-        To be looked at: `forward`, which takes the same, mostly does without. A row that may look nowhere has equal
-        weights here.
+        For inspection: `forward`, which takes the same arguments, mostly does not compute weights. A row that may look
+        nowhere has equal weights here.
         """
         return self._weights(self._queries(x_BTD, seen, start), seen.keys_BHSK, mask_B1TS=mask_B1TS, causal=causal)
 
     def _queries(self, x_BTD: Tensor, seen: KeysValues, start: int) -> Tensor:
         q_BTHK = self._turned(self.query_norm(self._split(self.query(x_BTD))), start)
-        # In beam search K hypotheses look at one source. Their queries stand behind each other, as if they were K times
-        # as many of one row, so that its keys need not be there K times.
+        # In beam search, K hypotheses look at one source. Their queries are put one after the other, as if one row had
+        # K times as many, so that its keys need not be repeated K times.
         return q_BTHK.reshape(len(seen.keys_BHSK), -1, *q_BTHK.shape[2:]).transpose(1, 2)
 
     def _gather(
@@ -134,8 +133,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """What `scaled_dot_product_attention` does, written out, for training on CPUs.
 
-        PyTorch's kernels are made for GPUs and long sequences: in bfloat16 the fused one made whole updates 1.4 to 3.6
-        times as slow, and the other one computes in float32, which takes 1.6 times as long as this.
+        PyTorch's kernels are made for GPUs and long sequences: in bfloat16, the fused one made whole updates take 1.4
+        to 3.6 times as long, and the other one computes in float32, which takes 1.6 times as long as this.
         """
         weights_BHTS = self._weights(q_BHTK, k_BHSK, mask_B1TS=mask_B1TS, causal=causal)
         gathered_BHTV = self.drop(weights_BHTS) @ v_BHSV
@@ -156,5 +155,5 @@ class MultiHeadAttention(nn.Module):
         return x_BTHK if self.rotation is None else self.rotation(x_BTHK, start)
 
     def _split(self, x_BTI: Tensor) -> Tensor:
-        """From the heads side by side in one vector, I = H x K or H x V wide, to a dimension of their own."""
+        """Gives heads that lie side by side in one vector (I = H x K or H x V wide) a dimension of their own."""
         return x_BTI.unflatten(2, (self.heads, -1))

@@ -27,7 +27,7 @@ def build_model(
 ) -> Model:
     """A model with fresh weights for vocabularies of the given sizes.
 
-    `pad` and `eos` are ids of both vocabularies, which begin with as many `specials`.
+    `pad` and `eos` are ids in both vocabularies, each of which begins with `specials` special tokens.
     """
     if isinstance(config, ClassifierConfig):
         labels = target_size - specials
@@ -59,7 +59,7 @@ def build_transformer(config: ModelConfig, *, source_size: int, target_size: int
 def build_classifier(
     config: ClassifierConfig, *, source_size: int, labels: int, pad: int, eos: int, specials: int
 ) -> Classifier:
-    """A classifier with fresh weights for a source vocabulary of the given size and as many labels."""
+    """A classifier with fresh weights for a source vocabulary of the given size and this number of labels."""
     projection = nn.Linear(config.d_model, labels)
     nn.init.xavier_uniform_(projection.weight)
     nn.init.zeros_(projection.bias)
@@ -74,12 +74,12 @@ def build_classifier(
 
 
 def token_embedding(size: int, config: EncoderConfig, pad: int) -> nn.Embedding:
-    """Fresh token vectors; that of padding is zero."""
+    """Fresh token vectors; the one for padding is zero."""
     tokens = nn.Embedding(size, config.d_model, padding_idx=pad)
     if config.embedding_init == "xavier":
         nn.init.xavier_uniform_(tokens.weight)
     else:
-        # Of length about 1, so that scaled by the square root of the width they weigh like positions.
+        # Of length about 1, so that after scaling by the square root of the width they weigh as much as positions.
         nn.init.normal_(tokens.weight, std=config.d_model**-0.5)
     nn.init.zeros_(tokens.weight.data[pad])
     return tokens
@@ -139,10 +139,10 @@ def feed_forward(config: EncoderConfig) -> FeedForward:
 
 
 def residual(config: EncoderConfig) -> Residual:
-    """What stands around a sub-layer."""
+    """The norm and residual connection around a sub-layer."""
     return NORMS[config.norm](d_model=config.d_model, dropout=config.dropout)
 
 
 def final_norm(config: EncoderConfig) -> nn.Module:
-    """What follows the last block: pre-norm needs a norm there, post-norm has had it."""
+    """What follows the last block: pre-norm needs a norm there, post-norm already has one."""
     return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()

@@ -1,7 +1,7 @@
 """Classification of texts by self-attention: the encoder, the mean over its output, a linear layer.
 
-A label is a translation of one token. So this answers as the transformer does, step by step: at the first step with the
-label, at the second with the end.
+A label is a translation of one token. So this answers step by step, as the transformer does: first with the label, then
+with the end.
 
 Dimension letters in names: B texts, K hypotheses of each, S source positions, T target positions, D model width,
 L labels, V target vocabulary: the specials and then the labels. Masks are boolean and True at real tokens.
@@ -16,17 +16,17 @@ from translate.model.transformer import Embedding
 
 
 class LabelState:
-    """What is known of B texts: the log-probabilities of their labels, and whether these have been given away."""
+    """What is known of B texts: the log-probabilities of their labels, and whether these have been answered."""
 
     def __init__(self, log_probs_BV: Tensor) -> None:
         self.length = 0
         self.log_probs_BV = log_probs_BV
 
     def reorder(self, parents_BK: Tensor) -> None:
-        """All hypotheses of a text know the same."""
+        """Nothing to do: all hypotheses of a text share one state."""
 
     def keep(self, sentences_B: Tensor) -> None:
-        """Go on with these texts and forget the others."""
+        """Keep these texts and forget the others."""
         self.log_probs_BV = self.log_probs_BV.index_select(0, sentences_B)
 
 
@@ -58,13 +58,13 @@ class Classifier(nn.Module):
 
     @property
     def longest(self) -> int:
-        """Most tokens of a source, eos counted."""
+        """Maximum number of tokens in a source, including eos."""
         return self.source_embedding.positions.longest
 
     def forward(
         self, source_BS: Tensor, source_mask_BS: Tensor, target_BT: Tensor, target_mask_BT: Tensor | None
     ) -> Tensor:
-        """Scores (logits) of the labels of each text, (B, L). The target is not looked at: it is the label itself."""
+        """Scores (logits) of the labels of each text, (B, L). The target is ignored: it is the label itself."""
         return self._logits(source_BS, source_mask_BS)
 
     def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Classifier(nn.Module):
         return LabelState(F.pad(log_probs_BL, (self.specials, 0), value=-torch.inf))
 
     def step(self, last_BK: Tensor, state: LabelState) -> Tensor:
-        """Log-probabilities (B, K, V) of what follows `last_BK`: a label, and after it the end; moves `state` on."""
+        """Log-probabilities (B, K, V) of what follows `last_BK`: a label, and after it the end; advances `state`."""
         state.length += 1
         if state.length == 1:
             log_probs_BV = state.log_probs_BV

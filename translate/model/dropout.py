@@ -1,4 +1,4 @@
-"""Dropout (Srivastava et al., 2014) that does not wait for its random numbers."""
+"""Dropout (Srivastava et al., 2014) that draws its random numbers fast."""
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ class Dropout(nn.Module):
     """Zeroes each element with probability `p` while training, and scales the others by 1 / (1 - p).
 
     The same as `torch.nn.Dropout`, but on CPUs three times as fast: PyTorch draws 53 random bits for every element, one
-    element after the other, where 16 decide as well.
+    element after the other, where 16 are enough.
     """
 
     def __init__(self, p: float) -> None:

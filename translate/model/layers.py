@@ -27,7 +27,7 @@ class FeedForward(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + sublayer(norm(x)): trains without a careful warm-up (Xiong et al., 2020). Needs a norm at the very end."""
+    """x + sublayer(norm(x)): trains without a careful warm-up (Xiong et al., 2020). Needs a norm at the end."""
 
     def __init__(self, *, d_model: int, dropout: float) -> None:
         super().__init__()
@@ -116,8 +116,8 @@ class DecoderLayer(nn.Module):
         """The block's output for the positions of `x_BTD`, and the self-attention keys and values up to there.
 
         Without `past`, x holds a target prefix from its start, and each position sees itself and those before it.
-        With `past`, x holds just the next position, which sees all of the past and itself. `source` may stand for
-        fewer rows than x has: then each of its rows serves as many consecutive rows of x (the hypotheses of a beam).
+        With `past`, x holds just the next position, which sees all of the past and itself. `source` may have fewer
+        rows than x: then each serves the same number of consecutive rows of x (the hypotheses of a beam).
         """
         y_BTD = self.self_residual.before(x_BTD)
         start = 0 if past is None else past.length
@@ -128,7 +128,7 @@ class DecoderLayer(nn.Module):
         x_BTD = self.self_residual.after(x_BTD, found_BTD)
 
         y_BTD = self.cross_residual.before(x_BTD)
-        # Rotary positions turn these, too: a target word finds source words about as far from the start.
+        # Rotary positions apply here, too: a target word finds source words about as far from the start.
         found_BTD = self.cross_attention(y_BTD, source, mask_B1TS=source_mask_B11S, start=start)
         x_BTD = self.cross_residual.after(x_BTD, found_BTD)
 

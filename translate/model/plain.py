@@ -1,4 +1,4 @@
-"""PyTorch's own operators in place of the fast ones: to see what those gain, and whether they are to blame."""
+"""PyTorch's own operators in place of the fast ones: to see what those gain, and whether they cause an error."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ from translate.model.dropout import Dropout
 
 
 def make_plain(model: nn.Module, names: Collection[str]) -> None:
-    """Do without those fast paths in all of `model` that `names` holds: attention, dropout. Its weights stay."""
+    """Switch off the fast paths in `names` (attention, dropout) in all of `model`. Its weights stay."""
     for module in model.modules():
         if "attention" in names and isinstance(module, MultiHeadAttention):
             module.written_out = False

@@ -1,8 +1,8 @@
 """How a token knows its place: vectors that the embedding adds, or the rotation of queries and keys in attention.
 
-`SinusoidalPositions`, `LearnedPositions` and, beside a `Rotation`, `NoPositions` map a range of positions to vectors of
-the model's width. `longest` is the longest sequence that has places for all its tokens, NO_LIMIT where any has.
-B sentences, T positions, D model width, H heads, K width of a query or key in one head, P pairs of it.
+`SinusoidalPositions`, `LearnedPositions` and, along with a `Rotation`, `NoPositions` map a range of positions to
+vectors of the model's width. `longest` is the length of the longest sequence that they can place, or NO_LIMIT.
+B sentences, T positions, D model width, H heads, K width of a query or key in one head, P pairs of its numbers.
 """
 
 import math
@@ -62,7 +62,7 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Nothing to add: with rotary positions it is attention that tells places apart, by a `Rotation`."""
+    """Nothing to add: with rotary positions, attention itself tells places apart, by a `Rotation`."""
 
     longest = NO_LIMIT
 
@@ -70,16 +70,16 @@ class NoPositions(nn.Module):
         super().__init__()
 
     def forward(self, start: int, stop: int) -> Tensor:
-        """Zero, whatever the positions: ()."""
+        """Zero, whatever the positions; a scalar: ()."""
         return torch.zeros(())
 
 
 class Rotation(nn.Module):
-    """Turns queries and keys by angles that grow with their positions (RoFormer: Su et al., 2021, equation 34).
+    """Rotates queries and keys by angles that grow with their positions (RoFormer: Su et al., 2021, equation 34).
 
-    Each pair of neighbouring numbers is a point of a plane, which turns at a speed of its own: the angle of position p
-    and pair i is that of the sinusoids, p / 10000^(2i/K). So what a query and a key have in common depends on how far
-    apart they stand, and not on where.
+    Each pair of neighbouring numbers is a point in a plane, which rotates at its own speed: the angle of position p and
+    pair i is that of the sinusoids, p / 10000^(2i/K). So the product of a query and a key depends on how far apart they
+    are, but not on where.
 
     Args:
         width: of a query or a key in one head; even.
@@ -90,9 +90,9 @@ class Rotation(nn.Module):
         self.sinusoids = SinusoidalPositions(d_model=width)
 
     def forward(self, x_BTHK: Tensor, start: int) -> Tensor:
-        """The queries or keys of the positions from `start` on, turned: (B, T, H, K), of the same type."""
+        """The queries or keys of the positions from `start` on, rotated: (B, T, H, K), of the same type."""
         sin_cos_TK = self.sinusoids(start, start + x_BTHK.shape[1])
-        # Sine and cosine change places: to multiply by cos + i sin is to turn.
+        # Sine and cosine swap places: multiplying by cos + i sin rotates.
         turn_T1P = torch.view_as_complex(sin_cos_TK.unflatten(1, (-1, 2)).flip(2)).unsqueeze(1)
         points_BTHP = torch.view_as_complex(x_BTHK.to(sin_cos_TK.dtype).unflatten(3, (-1, 2)))
         return torch.view_as_real(points_BTHP * turn_T1P).flatten(3).to(x_BTHK.dtype)

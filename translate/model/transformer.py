@@ -1,8 +1,8 @@
 """The encoder-decoder transformer (Vaswani et al., 2017): token ids in, scores of the next token out.
 
 Dimension letters in names: B sentences, K hypotheses of each, R = B x K rows, in which the hypotheses of a sentence
-stand one behind the other, S source positions, T target positions, D model width, V target vocabulary, N real target
-positions of a batch, padding left out. Masks are boolean and True at real tokens.
+are consecutive, S source positions, T target positions, D model width, V target vocabulary, N real target positions of
+a batch, without padding. Masks are boolean and True at real tokens.
 """
 
 from typing import cast
@@ -35,7 +35,7 @@ class Embedding(nn.Module):
         self.scale = tokens.embedding_dim**0.5
 
     def forward(self, ids_BT: Tensor, start: int = 0) -> Tensor:
-        """Vectors (B, T, D) of tokens whose first stands at position `start`."""
+        """Vectors (B, T, D) of tokens, the first of which is at position `start`."""
         places_TD = self.positions(start, start + ids_BT.shape[1])
         return self.dropout(self.norm(self.tokens(ids_BT) * self.scale + places_TD))
 
@@ -43,7 +43,7 @@ class Embedding(nn.Module):
 class DecoderState:
     """What decoding keeps between two steps, for B sentences with K hypotheses each; at first K is 1.
 
-    Of each hypothesis the self-attention keys and values up to now, in rows sentence by sentence; of each sentence,
+    For each hypothesis, the self-attention keys and values so far, in rows sentence by sentence; for each sentence,
     once for all its hypotheses, the cross-attention keys and values and the source mask.
     """
 
@@ -55,13 +55,13 @@ class DecoderState:
         self.source_mask_B11S = source_mask_B11S
 
     def reorder(self, parents_BK: Tensor) -> None:
-        """Let hypothesis k of sentence b go on from what was hypothesis `parents_BK[b, k]` of that sentence."""
+        """Let hypothesis k of sentence b continue what was hypothesis `parents_BK[b, k]` of that sentence."""
         sentences_B1 = torch.arange(len(parents_BK), device=parents_BK.device).unsqueeze(1)
         self._select((sentences_B1 * self.hypotheses + parents_BK).flatten())
         self.hypotheses = parents_BK.shape[1]
 
     def keep(self, sentences_B: Tensor) -> None:
-        """Go on with these sentences and forget the others."""
+        """Keep these sentences and forget the others."""
         places_K = torch.arange(self.hypotheses, device=sentences_B.device)
         self._select((sentences_B.unsqueeze(1) * self.hypotheses + places_K).flatten())
         self.source = [layer.select(sentences_B) for layer in self.source]
@@ -100,7 +100,7 @@ class Transformer(nn.Module):
 
     @property
     def longest(self) -> int:
-        """Most tokens of a source or a target, bos or eos counted."""
+        """Maximum number of tokens in a source or a target, including bos or eos."""
         return self.source_embedding.positions.longest
 
     def forward(
@@ -108,7 +108,7 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Teacher forcing: scores (logits) of the token after each real target position, (N, V), row by row.
 
-        Target padding stands behind the real tokens, where no real position can see it. Without a target mask there are
+        Target padding follows the real tokens, where no real position can see it. Without a target mask, there are
         scores after padding, too.
         """
         source_mask_B11S = source_mask_BS[:, None, None, :]
@@ -134,7 +134,7 @@ class Transformer(nn.Module):
         return DecoderState(keys_values, source_mask_B11S)
 
     def step(self, last_BK: Tensor, state: DecoderState) -> Tensor:
-        """Log-probabilities (B, K, V) of what follows `last_BK`, the newest token of each; moves `state` on."""
+        """Log-probabilities (B, K, V) of what follows `last_BK`, the newest token of each; advances `state`."""
         x_R1D = self.target_embedding(last_BK.reshape(-1, 1), start=state.length)
         for i, layer in enumerate(self._decoder_layers):
             x_R1D, state.past[i] = layer(x_R1D, state.past[i], state.source[i], state.source_mask_B11S)

@@ -15,14 +15,14 @@ from translate.text.pieces import BYTES, PieceTokenizer
 CACHED = 2**16  # parts of lines, and states on the way to their pieces: the frequent ones, some tens of MB
 
 Word = tuple[int, ...]
-Merge = tuple[int, int]  # where the left one of two pieces stands, and the piece that they become
+Merge = tuple[int, int]  # the place of the left of two pieces, and the piece that they become
 
 
 class BpeDropout:
-    """Encodes lines with a codec of kind bpe, each possible merge left out with a probability of `share`.
+    """Encodes lines with a codec of kind bpe, leaving out each possible merge with probability `share`.
 
-    In every step all possible merges are drawn anew, and the first learned of those left is made; a word is done when
-    none is left.
+    At every step, a fresh draw decides which possible merges are left out, and the remaining one that was learned first
+    is made. A word is done when none remains.
     """
 
     def __init__(self, codec: Codec, share: float) -> None:
@@ -50,7 +50,7 @@ class BpeDropout:
         return word
 
     def _go_on(self, word: Word, possible: Sequence[Merge], random: Random) -> Word:
-        """The pieces that a word ends in; `possible` are those of its merges that are still to be drawn."""
+        """The pieces that a word ends up as; `possible` are those of its merges that are still to be drawn."""
         for merge in possible:
             if random.random() >= self._share:
                 merged = _merged(word, merge)
@@ -58,7 +58,7 @@ class BpeDropout:
         return word
 
     def _find_way(self, part: str) -> list[tuple[Word, list[Merge]]]:
-        """From characters to pieces where nothing is left out, as happens to most words: each step, and its merges."""
+        """From characters to pieces if nothing is left out, as for most words: each step and its possible merges."""
         word = self._characters(part)
         way = [(word, self._possible(word))]
         while way[-1][1]:

@@ -1,6 +1,6 @@
 """Learns the codecs of both languages from training text, as the settings say.
 
-The vocabulary comes from the whole text: which pairs are left out of training is decided later, and not here.
+The vocabulary comes from the whole text; which pairs are left out of training is decided later, elsewhere.
 """
 
 from collections import Counter
@@ -17,10 +17,10 @@ from translate.text.spacing import SpacingCounts
 from translate.text.vocabulary import Vocabulary, build_vocabulary
 from translate.text.words import WordTokenizer
 
-# There are ever more pairs of neighbours the more text there is, but what they say about spaces soon stays the same.
+# More text always has more pairs of neighbours, but what they say about spaces soon stops changing.
 SPACING_LINES = 200_000
 
-Lines = list[tuple[str, Iterable[str]]]  # those of each side, which may both be of one language, behind its code
+Lines = list[tuple[str, Iterable[str]]]  # of each side: its language's code, which both may share, and its lines
 
 
 def build_codecs(
@@ -28,9 +28,9 @@ def build_codecs(
 ) -> tuple[Codec, Codec]:
     """The codecs of the source and the target language, from parallel lines of training text.
 
-    The lines are gone through more than once, and not held. A target without a language holds labels. Source text is
-    composed (NFC), so that an umlaut is the same to a model however it was typed; target text is what references are
-    compared with, and stays as it is.
+    The lines are read more than once, and not kept in memory. A target without a language holds labels. Source text is
+    composed (NFC), so that an umlaut is the same to a model however it was typed; target text is compared with
+    references, and stays as it is.
 
     Raises:
         ConfigError: a library or a spaCy model is missing, spaCy does not know the language, or the settings keep no
@@ -78,7 +78,7 @@ def _label_codec(lines: Iterable[str]) -> Codec:
 
 
 def _learn(tokenizer: WordTokenizer, lines: Iterable[str]) -> tuple[WordTokenizer, Counter[str]]:
-    """The tokenizer with the spacing of these lines, and how often each word stands in them."""
+    """The tokenizer with the spacing of these lines, and how often each word occurs in them."""
     spacing = SpacingCounts()
     counts: Counter[str] = Counter()
     for number, (tokens, space_after) in enumerate(tokenizer.cut(lines)):

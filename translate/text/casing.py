@@ -1,7 +1,7 @@
 """Lower case, and truecasing as in Moses (Koehn et al., 2007): the first word of a line gets the case it has elsewhere.
 
-What a word is like in the middle of lines is learned from training text, so that "Der Hund" and "der Hund" are the
-same words to a model. Going back, a line begins with a capital letter.
+How a word is written in the middle of lines is learned from training text, so that "Der Hund" and "der Hund" are the
+same words to a model. On the way back, every line gets a capital letter at its beginning.
 """
 
 import re
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 TWO_I = {"tr", "tur", "az", "aze", "azj", "azb", "crh", "gag"}
 DUTCH = {"nl", "nld", "dut"}
 WORD = re.compile(r"[^\W\d_]+")
-# Behind an opening quotation mark, but not behind a number. An article of one letter behind an apostrophe, as in Dutch
-# and Afrikaans, is none: it stays lower-case. Nor is what stands in angle brackets, as <unk> does.
+# It may follow an opening quotation mark, but not a number. A one-letter article after an apostrophe, as in Dutch and
+# Afrikaans, does not count: it stays lower-case. Nor does text in angle brackets, such as <unk>.
 FIRST_WORD = re.compile(r"^(\W*)(?!(?<=['’ʼ])[^\W\d_]\b|(?<=<)[^\W\d_]+>)([^\W\d_]+)")
 
 
@@ -25,7 +25,7 @@ class Truecaser:
     language: str
 
     def apply(self, line: str) -> str:
-        """The line with its first word as it would be elsewhere."""
+        """The line with its first word as it would be in mid-line."""
         found = FIRST_WORD.match(line)
         if not found:
             return line
@@ -43,7 +43,7 @@ class Truecaser:
 
 
 def lower(text: str, language: str) -> str:
-    """Lower case, in which Turkish and Azeri keep i and ı apart, as İ and I are."""
+    """The text in lower case. In Turkish and Azeri, İ becomes i and I becomes ı."""
     if has_two_i(language):
         text = text.replace("I\N{COMBINING DOT ABOVE}", "i").replace("İ", "i").replace("I", "ı")
     return text.lower()
@@ -55,7 +55,7 @@ def capitalize(word: str, language: str) -> str:
         return "İ" + word[1:]
     if word.startswith("ij") and base_code(language) in DUTCH:
         return "IJ" + word[2:]
-    # As in a title: some letters are two in one, and Georgian has capitals for whole words only.
+    # Title case: some letters are two in one, and Georgian has capitals for whole words only.
     return word[0].title() + word[1:]
 
 
@@ -70,9 +70,9 @@ def base_code(language: str) -> str:
 
 
 def learn_truecaser(lines: Iterable[str], language: str) -> Truecaser | None:
-    """The words that are more often lower-case than capitalized where no line begins.
+    """A truecaser of the words that are more often lower-case than capitalized in mid-line.
 
-    None where most lines begin with a small letter: there the case of a first word is its own.
+    None if most lines begin with a small letter: then a first word keeps its case.
     """
     counts: Counter[str] = Counter()
     small = 0

@@ -17,7 +17,7 @@ class Codec:
     """Text to ids (which may need the tokenizer's library) and ids to text (which never does).
 
     Args:
-        composes: put letters and marks together before cutting, where Unicode has one character for them (NFC).
+        composes: combine letters and marks before cutting, where Unicode has one character for them (NFC).
     """
 
     tokenizer: Tokenizer
@@ -56,7 +56,7 @@ class Codec:
         return [token for token in self.tokenize(line) if token not in self.vocabulary]
 
     def known(self, ids: Iterable[int]) -> tuple[int, int]:
-        """How many of the ids are not UNK, and of how many; a space that is a token of its own counts as neither."""
+        """How many of the ids are not UNK, and out of how many; a space that is its own token counts as neither."""
         ids = list(ids)
         unknown = sum(each == UNK for each in ids)
         if not unknown:
@@ -66,7 +66,7 @@ class Codec:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all that decides how text is encoded and decoded."""
+        """Hash of everything that decides how text is encoded and decoded."""
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,11 +79,11 @@ class Codec:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Codec":
-        # Models from before text was composed do not say.
+        # Models from before text was composed lack this key.
         composes = data.get("composes", False)
         return cls(tokenizer_from_dict(data["tokenizer"]), Vocabulary(tuple(data["words"])), composes)
 
 
 def compose(line: str) -> str:
-    """The same text with as few characters as Unicode can write its letters and marks in: normalization form C."""
+    """The same text with letters and marks combined where Unicode has one character for them: normalization form C."""
     return unicodedata.normalize("NFC", line)

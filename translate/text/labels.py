@@ -1,4 +1,4 @@
-"""Labels of texts, which are cut into nothing: a whole line is one token."""
+"""Labels of texts, which are not cut: a whole line is one token."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LabelTokenizer:
-    """A label as the only token of its line. White space around it is no part of it."""
+    """A label as the only token of its line. White space around it is not part of it."""
 
-    language: str = "labels"  # Other tokenizers have the code of one here.
+    language: str = "labels"  # Other tokenizers have a language code here.
 
     @property
     def packages(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Text to characters, bytes or parts of words, and back, to the character: on Hugging Face's `tokenizers`.
+"""Text to characters, bytes or parts of words, and back character by character, with Hugging Face's `tokenizers`.
 
-This is the only file that knows that library, and it imports it only to learn and to cut: joining pieces does without.
+This is the only file that uses that library, and it imports it only to learn and to cut; joining does not need it.
 
 Byte-pair encoding: Sennrich, Haddow, Birch: "Neural Machine Translation of Rare Words with Subword Units", ACL 2016.
 WordPiece: Schuster, Nakajima: "Japanese and Korean Voice Search", ICASSP 2012; as in Devlin et al.: "BERT", NAACL 2019.
@@ -19,14 +19,14 @@ from typing import Any
 from translate.errors import ConfigError, DataError
 from translate.text.casing import Truecaser, learn_truecaser, lower
 
-UNKNOWN, UNKNOWN_ID = "<unk>", 0  # in the library's numbering, of which nothing else is seen outside
+UNKNOWN, UNKNOWN_ID = "<unk>", 0  # in the library's own numbering, which stays inside this file
 CONTINUES = "##"
-LINE_END = "\n"  # in no line of text
+LINE_END = "\n"  # occurs in no line of text
 BYTES = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)}
 
 # Pieces stay inside these parts of a line: a word with its marks and joiners, a number, symbols, each with the space
 # before it, and any other white space by itself. "#" stands alone, so that no piece of text begins with CONTINUES. The
-# limit bounds the work that one endless word makes, and is below the one at which WordPiece gives up (100).
+# limit bounds the work on one endless word, and is below the length at which WordPiece gives up (100).
 PARTS = (
     r" ?\p{L}[\p{L}\p{M}\x{200C}\x{200D}]{0,63}"
     r"| ?\p{N}{1,64}"
@@ -38,14 +38,14 @@ PARTS = (
 
 @dataclass(frozen=True)
 class PieceTokenizer:
-    """Pieces of text that carry their spaces, so that joining them is writing one behind the other.
+    """Pieces of text that include their spaces, so that joining is just concatenation.
 
-    Kinds that know words put one space before the line, which makes its first word like all others, and `join` takes it
-    away again. No white space is stripped. A piece that the training text lacks stands for itself and is unknown.
+    Kinds that know words put one space before the line, so that its first word is like all others; `join` removes it.
+    No white space is stripped. A piece that the training text lacks stays as written and is unknown.
 
     Args:
-        state: the library's own JSON, without added tokens: nothing in a text is ever read as a special.
-        truecaser: what gives the first word of a line the case it has elsewhere, and takes it back when joining.
+        state: the library's own JSON, without added tokens: nothing in a text is ever read as a special token.
+        truecaser: gives the first word of a line the case it has elsewhere, and undoes that when joining.
     """
 
     language: str
@@ -60,7 +60,7 @@ class PieceTokenizer:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """All that text is cut into, in the order of the library's ids."""
+        """All pieces that text is cut into, in the order of the library's ids."""
         return self._names[UNKNOWN_ID + 1 :]
 
     @cached_property
@@ -76,8 +76,8 @@ class PieceTokenizer:
         return _library().Tokenizer.from_str(self.state)
 
     def normalize(self, line: str) -> str:
-        """The text that `join` gives back: free of what is not Unicode text, and with the case that was asked for."""
-        # A lone surrogate, as Python makes of a stray byte on the command line, cannot be encoded.
+        """The text that `join` gives back: without what is not Unicode text, and in the case that was asked for."""
+        # A lone surrogate, which Python makes of a stray byte on the command line, cannot be encoded.
         line = line.encode("utf-8", errors="replace").decode("utf-8")
         if self.truecaser is not None:
             return self.truecaser.undo(line)
@@ -99,7 +99,7 @@ class PieceTokenizer:
         return [(left, right) for left, right in json.loads(self.state)["model"]["merges"]]
 
     def parts(self, line: str) -> list[str]:
-        """The parts of a line that no piece reaches across; none for a blank line."""
+        """The parts of a line; no piece spans two of them. None for a blank line."""
         text = self.prepare(line)
         return [part for part, _ in self._library_tokenizer.pre_tokenizer.pre_tokenize_str(text)] if text else []
 
@@ -111,15 +111,15 @@ class PieceTokenizer:
             yield self._with_unknown(text) if UNKNOWN_ID in ids else [self._names[index] for index in ids]
 
     def _with_unknown(self, text: str) -> list[str]:
-        """The pieces of a text, the unknown ones in its own words."""
-        encoding = self._library_tokenizer.encode(text)  # Slower: it knows where each piece stands.
+        """The pieces of a text, unknown ones as the text has them."""
+        encoding = self._library_tokenizer.encode(text)  # Slower, but it gives the offsets of each piece.
         return [
             text[start:stop] if index == UNKNOWN_ID else self._names[index]
             for index, (start, stop) in zip(encoding.ids, encoding.offsets, strict=True)
         ]
 
     def join(self, tokens: Sequence[str]) -> str:
-        """The text of these pieces. Bytes that are no UTF-8 become U+FFFD."""
+        """The text of these pieces. Bytes that are not UTF-8 become U+FFFD."""
         written = (BYTES.get(token) or token.removeprefix(CONTINUES).encode() for token in tokens)
         text = b"".join(written).decode("utf-8", errors="replace")
         text = text.removeprefix(" ") if self.kind in WITH_WORDS else text
@@ -131,7 +131,7 @@ class PieceTokenizer:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "PieceTokenizer":
-        lowered = data.get("truecaser")  # None also in files from before there was any
+        lowered = data.get("truecaser")  # also None in files older than truecasing
         truecaser = None if lowered is None else Truecaser(frozenset(lowered), data["language"])
         return cls(data["language"], data["kind"], data["lowercase"], data["state"], truecaser)
 
@@ -144,10 +144,10 @@ def learn_pieces(
     truecase: bool = False,
     **settings: Any,
 ) -> list[PieceTokenizer]:
-    """A tokenizer for each side of a text, with the same pieces, learned from the lines of all of them.
+    """A tokenizer for each side of a text, all with the same pieces, learned from the lines of all sides.
 
-    Each side is the code of its language, and its lines. They are gone through more than once, and not held.
-    `settings` are what the function for its kind in LEARNERS takes.
+    Each side is a language code and its lines, which are read more than once, and not kept in memory. `settings` are
+    what the function for this kind in LEARNERS takes.
 
     Raises:
         ConfigError: the settings leave no room for the characters of the text, or the library is missing.
@@ -166,7 +166,7 @@ def learn_pieces(
 
 @dataclass(frozen=True)
 class _Prepared:
-    """The lines of a text as the library gets them, without blank ones, made anew whenever they are gone through."""
+    """The lines of a text as the library gets them, without blank ones; prepared anew in each iteration."""
 
     tokenizers: Sequence[PieceTokenizer]
     sides: Sequence[Iterable[str]]
@@ -214,7 +214,7 @@ def _learn_bpe(texts: Iterable[str], *, vocab_size: int, min_freq: int, byte_fal
 
 
 def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) -> Any:
-    """As many pieces, merged in the same way, but told apart by whether they begin a word or continue one."""
+    """Up to `vocab_size` pieces, merged as in BPE, but distinct where they begin a word and where they continue one."""
     library = _library()
     characters = _characters(texts)
     continued = [CONTINUES + character for character in characters]
@@ -224,7 +224,7 @@ def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) ->
         min_frequency=min_freq,
         show_progress=False,
         initial_alphabet=characters,
-        # Only those seen would get ids, in the random order of a hash table, and ties between merges go by id.
+        # Otherwise only those seen would get ids, in a hash table's random order, and ties between merges go by id.
         special_tokens=[UNKNOWN, *continued],
         continuing_subword_prefix=CONTINUES,
     )
@@ -233,28 +233,28 @@ def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) ->
 
 
 def _learn_unigram(texts: Iterable[str], *, vocab_size: int) -> Any:
-    """Pieces with probabilities, pruned to those that the text misses most; a line is cut in the likeliest way."""
+    """Pieces with probabilities, pruned to those that the text needs most; a line is cut in the likeliest way."""
     library = _library()
     characters = _characters(texts)
     _check_room(vocab_size, len(characters))
     splitter = _splitter()
     counts = Counter(part for text in texts for part, _ in splitter.pre_tokenize_str(text))
-    # The trainer finds a piece only where it goes on in two different ways, and so would miss most whole words.
+    # The trainer finds a piece only if it occurs with two different continuations, and so would miss most whole words.
     ends = sorted(part + LINE_END for part, count in counts.items() if count > 1)
     parts = chain(counts.elements(), ends)
     trainer = library.trainers.UnigramTrainer(
         vocab_size=vocab_size + 2, show_progress=False, unk_token=UNKNOWN, special_tokens=[UNKNOWN]
     )
     learned = _trained(library.Tokenizer(library.models.Unigram()), trainer, parts)["vocab"]
-    # The trainer sums in the random order of a hash table; the noise, some 1e-11, is gone when scores have four digits.
-    # In that order, too, it spreads the characters that it had pruned over steps of 1e-4 above the least score.
+    # The trainer sums in the random order of a hash table; rounding scores to four digits removes the noise, some
+    # 1e-11. In that order, too, it gives the characters that it had pruned scores in steps of 1e-4 above the least.
     scores = {piece: round(score, 4) for piece, score in learned if piece not in (UNKNOWN, LINE_END)}
     least = min(scores.values())
     for character in scores.keys() & set(characters):
         if scores[character] <= least + 1e-4 * len(characters):
             scores[character] = least
     ranked = sorted(scores, key=lambda piece: (-scores[piece], piece))
-    # With hardly any room beside the characters, the trainer does not stop at the size that it was asked for.
+    # With hardly any room besides the characters, the trainer does not stop at the size that it was asked for.
     longer = [piece for piece in ranked if len(piece) > 1][: vocab_size - len(characters)]
     kept = {*characters, *longer}
     pieces = [(UNKNOWN, 0.0), *((piece, scores[piece]) for piece in ranked if piece in kept)]
@@ -272,14 +272,14 @@ WITH_WORDS = {"bpe", "wordpiece", "unigram"}
 
 
 def _library() -> Any:
-    """Hugging Face's `tokenizers`, on one thread: more would save nothing here, and older versions warn of forks."""
+    """Hugging Face's `tokenizers`, on one thread: more would save nothing here, and older versions warn about forks."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         import tokenizers
     except ModuleNotFoundError as error:
         raise ConfigError(
             "this kind of text.tokenizer needs the package 'tokenizers', which is not installed: "
-            "pip install tokenizers. Text that is already in data.cache needs none"
+            "pip install tokenizers. Text that is already in data.cache does not need it"
         ) from error
     return tokenizers
 
@@ -302,7 +302,7 @@ def _splitter() -> Any:
 
 
 def _trained(tokenizer: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:
-    """What the trainer made of the model, which is all that is kept: its special tokens are not."""
+    """The model as trained. Nothing else is kept, and so no special tokens of the trainer."""
     tokenizer.train_from_iterator(texts, trainer)
     learned: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
     return learned
@@ -316,5 +316,5 @@ def _check_room(vocab_size: int, characters: int) -> None:
     if vocab_size < characters:
         raise ConfigError(
             f"text.tokenizer.vocab_size: {vocab_size} is less than the {characters} pieces that the single characters "
-            "of the training text take; raise it above that"
+            "of the training text need; raise it above that"
         )

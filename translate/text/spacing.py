@@ -1,9 +1,9 @@
-"""Where spaces stand between tokens, learned from text in which that is known.
+"""Where spaces go between tokens, learned from text where that is known.
 
-There are no rules of any language here. A token such as `.` joins to its left because it did so beside most of its
-different neighbours; pairs of tokens that do otherwise are kept as exceptions; a symbol such as `"`, of which every
-second one in a line sits differently, is treated as two tokens, one that opens and one that closes. In languages
-without spaces all tokens join, but for the pairs that were seen apart.
+No rules of any language are built in. A token such as `.` joins to its left because it did so with most of its
+distinct neighbours; pairs of tokens that behave otherwise are kept as exceptions; a symbol such as `"`, whose every
+second occurrence in a line is spaced differently, is treated as two tokens, one that opens and one that closes. In
+languages without spaces all tokens join, except pairs that were seen apart.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ class Spacing:
     spaced: frozenset[Pair] = frozenset()
 
     def join(self, tokens: Sequence[str]) -> str:
-        """The text of these tokens on one line, any run of white space in it being one plain space."""
+        """The text of these tokens on one line, with each run of white space made one plain space."""
         parts = list(tokens[:1])
         for token, (left, right) in zip(
             tokens[1:], pairwise(_mark(tokens, self.alternating.__contains__)), strict=True
@@ -64,10 +64,10 @@ class Spacing:
 
 
 class SpacingCounts:
-    """How often each pair of neighbours stood with and without a space; line by line in, a Spacing out."""
+    """Counts how often each pair of neighbours stood with and without a space; lines go in, a Spacing comes out."""
 
     def __init__(self) -> None:
-        # Every symbol is marked as if it alternated: which ones do is known when all lines have been seen.
+        # Every symbol is marked as if it alternated: which ones do is known only after all lines.
         self._pairs: Counter[tuple[Pair, bool]] = Counter()
 
     def add(self, tokens: Sequence[str], space_after: Sequence[bool]) -> None:
@@ -84,7 +84,7 @@ class SpacingCounts:
         if sum(apart.values()) < MOST_APART * len(apart):
             return Spacing(unspaced=True, spaced=frozenset(pair for pair in apart if apart[pair]))
 
-        # Neighbours are counted once each, however frequent: the shirt in "t-shirt" joins to only one of them.
+        # Each distinct neighbour counts once, however frequent: the shirt in "t-shirt" joins to only one of its own.
         # A join that the other token explains is no evidence for this one; hence the rounds.
         joins_left: frozenset[str] = frozenset()
         joins_right: frozenset[str] = frozenset()
@@ -114,7 +114,7 @@ class SpacingCounts:
         return frozenset(opening[token] for token in closing if (balance[token] >= 0) != (balance[opening[token]] >= 0))
 
 
-# No token holds a space beside other characters, so that a marked token is never mistaken for another.
+# No token has a space along with other characters, so a marked token is never mistaken for another.
 SECOND = " (2)"
 
 
@@ -123,7 +123,7 @@ def _is_symbol(token: str) -> bool:
 
 
 def _mark(tokens: Sequence[str], alternates: Callable[[str], bool]) -> list[str]:
-    """The tokens, with every second one in the line marked among those that alternate."""
+    """The tokens; of those that alternate, every second occurrence in the line is marked."""
     marked = []
     opened: set[str] = set()
     for token in tokens:
@@ -143,7 +143,7 @@ def _unmark(marked: str, alternating: frozenset[str]) -> str:
 
 
 def _joiners(evidence: Iterable[tuple[str, bool]]) -> frozenset[str]:
-    """Tokens that stand without a space beside two or more neighbours, and beside most of them all."""
+    """Tokens that stand without a space next to two or more neighbours, and next to most of their neighbours."""
     spaced: Counter[str] = Counter()
     joined: Counter[str] = Counter()
     for token, space in evidence:

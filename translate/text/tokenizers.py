@@ -40,7 +40,7 @@ class Tokenizer(Protocol):
 
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {"word": WordTokenizer, **dict.fromkeys(LEARNERS, PieceTokenizer)}
-# Labels are no choice of the settings, but stored like the rest.
+# Labels cannot be chosen in the settings, but are stored like the rest.
 STORED: dict[str, type[Tokenizer]] = {**TOKENIZERS, "label": LabelTokenizer}
 
 

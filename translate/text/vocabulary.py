@@ -1,4 +1,4 @@
-"""Tokens and their ids: the most frequent words of a text, behind four special tokens that no text can produce."""
+"""Tokens and their ids: the most frequent words of a text, after four special tokens that no text can produce."""
 
 import warnings
 from collections import Counter
@@ -33,7 +33,7 @@ class Vocabulary:
         return word in self._ids
 
     def ids(self, words: Iterable[str]) -> list[int]:
-        """The id of each word; UNK for those that are not here."""
+        """The id of each word; UNK for those not in the vocabulary."""
         return [self._ids.get(word, UNK) for word in words]
 
     def strings(self, ids: Sequence[int]) -> list[str]:
@@ -44,7 +44,7 @@ class Vocabulary:
 def build_vocabulary(counts: Counter[str], *, min_freq: int = 1, max_size: int | None = None) -> Vocabulary:
     """The words seen at least `min_freq` times, at most `max_size`: most frequent first, ties by code point."""
     with warnings.catch_warnings():
-        # torchtext 0.6 is old: Python and PyTorch warn of its source code while importing it.
+        # torchtext 0.6 is old: Python and PyTorch warn about its source code when it is imported.
         warnings.simplefilter("ignore")
         from torchtext.vocab import Vocab
     tokens = Vocab(counts, min_freq=min_freq, max_size=max_size, specials=list(SPECIALS), specials_first=True).itos

@@ -1,6 +1,6 @@
-"""Text to words and back: spaCy cuts, and spacing learned from training text puts together again.
+"""Text to words and back: spaCy cuts text, and spacing learned from training text joins it again.
 
-This is the only file that knows spaCy, and it imports it only to cut text: joining words does without.
+This is the only file that uses spaCy, and it imports it only to cut text; joining words does not need it.
 """
 
 import difflib
@@ -24,10 +24,10 @@ LONG_RUN = re.compile(rf"\S{{{LONGEST_RUN + 1},}}")
 
 @dataclass(frozen=True)
 class WordTokenizer:
-    """Words as spaCy cuts them, and the spacing that puts them together again.
+    """Words as spaCy cuts them, and the spacing that joins them again.
 
-    White space between words is no token, but what spaCy finds beyond one plain space (the second of two spaces, a
-    no-break space, a tab) is one, as in the published vocabularies of Multi30k. White space around a line is stripped.
+    One plain space between words is not a token, but any further white space (the second of two spaces, a no-break
+    space, a tab) is, as in the published vocabularies of Multi30k. White space around a line is stripped.
     """
 
     language: str
@@ -56,8 +56,8 @@ class WordTokenizer:
             yield [token.text for token in tokens], [bool(token.whitespace_) for token in tokens]
 
     def normalize(self, line: str) -> str:
-        """The text that is cut: stripped, lower-cased where that is asked for, and free of what is not Unicode text."""
-        # A lone surrogate, as Python makes of a stray byte on the command line, cannot be encoded.
+        """The text that is cut: stripped, lower-cased if that is asked for, and without what is not Unicode text."""
+        # A lone surrogate, which Python makes of a stray byte on the command line, cannot be encoded.
         line = line.strip().encode("utf-8", errors="replace").decode("utf-8")
         return lower(line, self.language) if self.lowercase else line
 
@@ -90,14 +90,14 @@ def _parts(line: str) -> Iterator[str]:
 
 @cache
 def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterable[Any]]:
-    """The tokenizer of a trained spaCy model, or without one the rules that spaCy has for the language."""
+    """The tokenizer of a trained spaCy model or, without one, the rules that spaCy has for the language."""
     try:
         import spacy
         import spacy.lang
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"cutting text into words needs spaCy, but the module {error.name!r} is not installed: pip install spacy. "
-            "Text that is already in data.cache needs none: that folder can come from a machine that has spaCy"
+            "Text that is already in data.cache does not need it: that folder can come from a machine that has spaCy"
         ) from error
     if model is not None:
         try:
