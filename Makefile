@@ -2,14 +2,14 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# The slow tests start processes of their own, some with models that take gigabytes: no more than two at a time, of
+# The slow tests start processes of their own, some with models that take gigabytes: at most two at a time, from
 # different files.
 FAST := -m 'not slow' --numprocesses auto --maxprocesses 4
 SLOW := -m slow --numprocesses auto --maxprocesses 2 --dist loadfile
 
 .PHONY: demo test test-fast check format clean
 
-# The environment, made anew when what it is made from has changed. torch comes first: asked for by its exact version.
+# The environment, made again when what it is made from has changed. torch comes first, by its exact version.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0

@@ -2,9 +2,9 @@
 
     python benchmarks/attention.py MODEL "SENTENCE" --output PICTURE.png
 
-A row for each token of the translation, the end counted; the darker, the more of a source token it gathers. Needs
-matplotlib: pip install -e '.[dev]'; and where DejaVu Sans lacks the script, as for Chinese, the name of a font that has
-it, in the environment variable FONT.
+Each row is a token of the translation, the end included; the darker a cell, the more weight its source token has. Needs
+matplotlib: pip install -e '.[dev]'. If DejaVu Sans lacks the script, as for Chinese, name a font that has it in the
+environment variable FONT.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main() -> None:
         parser.error(str(error))
     model = translator.model
     if not isinstance(model, Transformer):
-        parser.error(f"{asked.model} gives labels, for which nothing is looked up while writing")
+        parser.error(f"{asked.model} gives labels and has no cross-attention")
     [source] = translator.saved.source.encode([asked.sentence])
     if not source:
         parser.error("the sentence is empty")

@@ -1,4 +1,4 @@
-"""The real trainer for its updates alone, which benchmarks time: it validates nothing and saves nothing."""
+"""The real trainer reduced to its updates, which benchmarks time: it validates nothing and saves nothing."""
 
 from pathlib import Path
 
@@ -27,9 +27,9 @@ def bare_trainer(
     processes: Processes,
     folder: Path,
 ) -> Trainer:
-    """A trainer that makes so many passes over the batches of `plan`, by the settings of `config` for an update.
+    """A trainer that makes this many `passes` over the batches of `plan`, with the update settings of `config`.
 
-    At the end of each pass it writes a row of the log; `folder` is for what it might write besides.
+    At the end of each pass it writes a row of the log; `folder` is for anything else it might write.
     """
     make_plain(model, config.plain)
     length = {"max_epochs": passes, "max_steps": None, "patience": None}

@@ -3,8 +3,8 @@
     python benchmarks/choices.py --data FOLDER [--seeds 1 2 3] [--only tokens|model] [--jobs 2] [section.key=value …]
 
 Trains benchmarks/choices.yaml once for every choice and seed, each in a process of one thread, `--jobs` at a time, and
-prints the tables of docs/choices.md. All runs see the same pairs equally often. What is finished is not trained
-again and what was interrupted goes on, so the command can be stopped and repeated.
+prints the tables of docs/choices.md. All runs see the same pairs equally often. Finished runs are not repeated,
+and interrupted ones continue, so the command can be stopped and repeated.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from translate.text.vocabulary import UNK
 CONFIG = ROOT / "benchmarks" / "choices.yaml"
 TOKENS = ("word", "bpe", "wordpiece", "unigram", "char", "byte")
 COMMON = ("target tokens per CPU second", "CPU minutes", "seeds")
-CPU = "cpu-seconds"  # A file beside the model, where nothing interrupted the run. Other work does not change CPU time.
+CPU = "cpu-seconds"  # A file beside the model, if nothing interrupted the run. Other work does not change CPU time.
 MODELS = list(itertools.product(("pre", "post"), ("sinusoidal", "learned"), ("relu", "gelu")))
 
 
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("tokens", "model"), help="train this half of the choices")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--folder", type=Path, default=ROOT / "checkpoints" / "choices")
-    parser.add_argument("--report", action="store_true", help="train nothing; print what is there")
+    parser.add_argument("--report", action="store_true", help="train nothing; print the results so far")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")
     asked = parser.parse_intermixed_args()
     runs = [(choice, seed) for seed in asked.seeds for choice in CHOICES if choice not in SAME]
@@ -140,7 +140,7 @@ def print_tables(folder: Path, seeds: Sequence[int]) -> None:
 
 
 def print_effects(values: dict[tuple[str, ...], list[float]]) -> None:
-    """What each choice adds to val BLEU, over all runs with one and with the other, and its standard error."""
+    """What each choice adds to val BLEU, on average over all runs with either option, and its standard error."""
     print_row("choice", "adds to val BLEU", "runs of each")
     print_row(*["---"] * 3)
     several = [runs for runs in values.values() if len(runs) > 1]

@@ -2,7 +2,7 @@
 
     python benchmarks/curve.py RUN [RUN …] --output PICTURE.png
 
-A RUN is a folder that training made; runs are told apart by their names. Needs matplotlib: pip install -e '.[dev]'.
+A RUN is a folder that training made; curves are labelled with its name. Needs matplotlib: pip install -e '.[dev]'.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """The rows of a run's log, but for one that is being written."""
+    """The rows of a run's log, except one that is being written."""
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
 
 

@@ -5,8 +5,8 @@
 Writes made-up pairs into the folder (a caption of the demo corpus and a made-up name each), learns codecs from them,
 encodes them, and trains a small model. A second call with the same folder finds the pairs and their encoding there.
 
-The table has seconds, and the most memory that was resident until then. What is mapped from files counts, too,
-though the system takes it back where it is needed.
+The table has seconds, and the peak of resident memory so far. Memory mapped from files counts, too, though the system
+reclaims it when needed.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def write_pairs(folder: Path, pairs: int) -> None:
 
 
 def measured(owner: Any, name: str, what: Callable[[tuple[Any, ...]], str]) -> None:
-    """Let each call of `owner.name` print how long it took, and the most memory that was resident until its end."""
+    """Let each call of `owner.name` print how long it took, and the peak of resident memory so far."""
     original: Callable[..., Any] = getattr(owner, name)
 
     @functools.wraps(original)

@@ -1,10 +1,10 @@
-"""Training loops that this project is measured beside: plain PyTorch, and other toolkits where they are installed.
+"""Training loops that this project is compared with: plain PyTorch, and other toolkits where they are installed.
 
     python benchmarks/loops.py JOB.json NAME
 
-is one loop in a process of its own, as benchmarks/peers.py starts it: each line of standard input asks for one pass
-over other pairs, and is answered by a line of JSON. A loop needs PyTorch and the toolkit that it is about, and knows
-nothing of this project: toolkits may live in another environment.
+runs one loop in a process of its own, as benchmarks/peers.py starts it: each line of standard input asks for one pass
+over new pairs, and is answered by a line of JSON. A loop needs PyTorch and its toolkit, and knows nothing of this
+project: toolkits may live in another environment.
 
 Dimension letters in names: B pairs, S source positions, T target positions, D width, V target vocabulary.
 """
@@ -26,10 +26,10 @@ from torch import Tensor, nn, optim
 from torch.nn.utils.rnn import pad_sequence
 
 UNK, PAD, BOS, EOS = range(4)  # In this project, and in JoeyNMT.
-SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices by which the ceiling is measured
+SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices with which the ceiling is measured
 
 Pass = dict[str, float]
-Batches = list[list[int]]  # each by the numbers of its pairs
+Batches = list[list[int]]  # each a list of pair numbers
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Job:
     Args:
         config: the settings of this project as plain values.
         device: cpu or cuda.
-        arithmetic: float32 or bfloat16, whichever is the quicker one here.
+        arithmetic: float32 or bfloat16, whichever is faster here.
         source, target: ids of each sentence, without BOS and EOS.
         shuffled: the batches of each pass, of pairs in random order.
-        bucketed: as many batches, each of sentences of similar length; they have pairs of their own in `source`.
+        bucketed: as many batches, each of sentences of similar length, with pairs of their own in `source`.
     """
 
     config: dict[str, Any]
@@ -81,14 +81,14 @@ class Job:
 
 
 def train(job: Job, passes: list[Batches], update: Callable[[Tensor, Tensor], Tensor]) -> Iterator[Pass]:
-    """One pass after the other, by a function that updates the weights and returns the mean loss of a target token."""
+    """One pass after the other, with a function that updates the weights and returns the mean loss per target token."""
     for batches in passes:
         started = time.perf_counter()
         losses, counts = [], []
         for rows in batches:
             losses.append(update(*job.padded(rows)).detach())
             counts.append(sum(len(job.target[row]) + 1 for row in rows))
-        # Once a pass: each look at a loss would wait for a GPU.
+        # Once per pass: each look at a loss would wait for a GPU.
         loss = sum(mean * count for mean, count in zip(torch.stack(losses).tolist(), counts, strict=True)) / sum(counts)
         yield {"seconds": time.perf_counter() - started, "tokens": sum(counts), "loss": loss}
 
@@ -181,9 +181,9 @@ def tuned(job: Job) -> Iterator[Pass]:
 
 
 def ceiling(job: Job) -> Iterator[Pass]:
-    """Operations a second (two for each multiplication and addition) of large matrix products, by their arithmetic.
+    """Operations a second (two for each multiplication and addition) of large matrix products, for each arithmetic.
 
-    Those that are trained in: bfloat16 can take a hundred times as long on a CPU that has no instructions for it.
+    Only those that are trained in: bfloat16 can take a hundred times as long on a CPU that has no instructions for it.
     """
     side = SIDE[job.device]
     while True:
@@ -196,21 +196,21 @@ def ceiling(job: Job) -> Iterator[Pass]:
             for _ in range(6):
                 started = time.perf_counter()
                 torch.mm(a, b, out=out)
-                out[0, 0].item()  # It waits for a GPU.
+                out[0, 0].item()  # Waits for a GPU.
                 seconds.append(time.perf_counter() - started)
             found[arithmetic] = 2 * side**3 / min(seconds)
         yield found
 
 
 # --- toolkits --------------------------------------------------------------------------------------------------------
-# All in float32, which is what each of them does unless told otherwise.
+# All in float32, the default of each of them.
 
 
 def marian(job: Job) -> Iterator[Pass]:
     """MarianMTModel of Hugging Face's transformers, by a loop that does what its Trainer does by default.
 
-    That is: batches in random order, its fused AdamW without weight decay. No more than the loop is timed here: the
-    Trainer has further costs of its own.
+    That is: batches in random order, its fused AdamW without weight decay. Only the loop is timed here: the Trainer
+    has further costs of its own.
     """
     transformers = importlib.import_module("transformers")
     sizes = job.model
@@ -323,7 +323,7 @@ def joey(job: Job) -> Iterator[Pass]:
 def opennmt(job: Job) -> Iterator[Pass]:
     """OpenNMT-py's own model and Trainer, on sentences of similar length together, as its own iterator batches them.
 
-    Its normalization is before each layer: it has no other. It is trained on CPUs alone here.
+    It has pre-norm only. Here it is trained on CPUs only.
     """
     model_builder, trainers, parsing, options, inputter, optimizers = (
         importlib.import_module(f"onmt.{name}")
@@ -410,7 +410,7 @@ def serve(passes: Iterator[Pass], device: str) -> None:
 def peak_memory(device: str) -> float:
     """The most bytes that this process has held at once: of a GPU, or as Linux counts them; NaN elsewhere.
 
-    getrusage would count what the process that started this one held.
+    getrusage would include what the process that started this one held.
     """
     if device == "cuda":
         return float(torch.cuda.max_memory_reserved())

@@ -1,25 +1,25 @@
-"""How fast this project trains beside a plain loop, a tuned one and other toolkits, on the same cores and text.
+"""How fast this project trains, compared with a plain loop, a tuned one and other toolkits on the same cores and text.
 
     python benchmarks/peers.py --data FOLDER [--pairs N] [--rounds R] [--threads 2] [--device cuda]
         [--peers-python PYTHON]
 
 Each trains in a process of its own, and they take turns: while one makes a pass over some batches, the others wait. All
-have the dimensions, the vocabularies and the batch size of configs/tutorial.yaml. A pass has as many batches for each,
-made of all the pairs, as in training: in random order, or, for loops that know them, buckets of similar length. The
-first pass warms up; in each further one, over new batches, the rate of a loop is divided by that of the plain loop, and
-the medians are printed.
+have the dimensions, the vocabularies and the batch size of configs/tutorial.yaml. A pass has the same number of batches
+for each, made from all pairs, as in training: in random order or, for loops that have them, in buckets of similar
+length. The first pass warms up; in each further one, over new batches, the rate of a loop is divided by that of the
+plain loop, and the medians are printed.
 
-    tokens/s    target tokens with their ends; padding is not counted
-    ceiling     of the matrix products that the tokens need, as a share of those that PyTorch does in the same time in
-                the same arithmetic, when it does nothing else (2,048 rows and columns; on a GPU 8,192)
+    tokens/s    target tokens, ends included, padding excluded
+    ceiling     the matrix products that the tokens need, as a share of those that PyTorch does in the same time in the
+                same arithmetic, if it does nothing else (2,048 rows and columns; on a GPU 8,192)
     peak        the most memory that the process held, or that its processes held together; with --device cuda that of
                 the GPU
-    loss        of the training pairs of the last pass, nats a token, dropout on: not the same pairs with buckets and
-                without. The settings of training are the same for all, initialization and details each toolkit's own.
-                "random order" is this project on the very batches of the plain loop
+    loss        on the training pairs of the last pass, in nats per token, with dropout: pairs differ with and without
+                buckets. Training settings are the same for all, initialization and details each toolkit's own.
+                "random order" is this project on exactly the batches of the plain loop
 
-A toolkit that is not installed is left out. They may live in another environment with PyTorch and NumPy, whose
-interpreter is PYTHON. All processes stay in memory to the end: some 1.5 GB each. On a GPU give passes of some thousand
+A toolkit that is not installed is left out. Toolkits may live in another environment with PyTorch and NumPy, whose
+interpreter is PYTHON. All processes stay in memory to the end: about 1.5 GB each. On a GPU, use passes of some thousand
 pairs: this project records an update for each new shape of batches, mostly in the first pass.
 """
 
@@ -63,7 +63,7 @@ from translate.training.distributed import ALONE, Group, Processes
 from translate.training.interrupt import InterruptGuard
 from translate.training.tracking import MetricsLog
 
-# What `translate.device.keep_memory` asks of glibc, as its users set it.
+# What `translate.device.keep_memory` asks of glibc, as environment variables.
 KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(2**26)}
 
 
@@ -83,7 +83,7 @@ def make_job(asked: argparse.Namespace) -> Job:
     rows, everything = batch.max_sentences, np.arange(len(dataset))
     assert rows is not None
     plan = BatchPlan(everything, dataset.source.lengths, dataset.target.lengths, batch, seed=1)
-    # The batches of an epoch, in its order, but for the one that the rest of the pairs makes.
+    # The full batches of an epoch, in its order.
     buckets = [pairs for [pairs] in plan.epoch(0) if len(pairs) == rows]
     passes, count = 1 + asked.rounds, asked.pairs // rows
     if len(buckets) < passes * count:
@@ -108,7 +108,7 @@ def make_job(asked: argparse.Namespace) -> Job:
 
 
 def limited(config: Config) -> Config:
-    """The config with batches of so many sentences and nothing else, which are as many whatever their order."""
+    """The config with batches limited only by sentences, so that their number is the same in any order."""
     batch = config.training.batch
     sentences = batch.model_copy(
         update={"max_sentences": batch.max_sentences or 128, "max_tokens": 10**9, "accumulate": 1}
@@ -137,13 +137,13 @@ def one_pass(job: Job, batches: Batches) -> OnePass:
 def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], target: NDArray[Any]) -> float:
     """Floating-point operations of the matrix products of a training step, for each target token.
 
-    Two for each multiplication and addition of the forward pass, and twice as many of the backward pass, which has two
+    Two for each multiplication and addition of the forward pass, and twice as many for the backward pass, which has two
     products for each one. Attention is counted over the whole square, as it is computed, but without padding.
 
     Args:
         model: the dimensions, named as in a config.
-        words: of the target vocabulary.
-        source, target: tokens of each sentence with its end.
+        words: size of the target vocabulary.
+        source, target: tokens of each sentence, including its end.
     """
     square, mixing = model.d_model**2, 2 * model.d_model * model.ffn
     s, t = source.sum(), target.sum()
@@ -158,7 +158,7 @@ def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], ta
 
 
 def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes: Processes) -> Iterator[Pass]:
-    """The real trainer; its updates are timed, with making their batches, but not validations, which are empty here."""
+    """The real trainer; its updates are timed, including making their batches, but not validations, which are empty."""
     config = config_from_dict(job.config)
     device = resolve_device(job.device, max(1, job.threads // processes.count))
     avoid_cudnn_attention()
@@ -187,7 +187,7 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
             trainer.plan = one_pass(job, batches)
             trainer.total_steps += len(batches)
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
-            with contextlib.redirect_stderr(io.StringIO()):  # It would tell of validations that do not happen.
+            with contextlib.redirect_stderr(io.StringIO()):  # It would report validations that do not happen.
                 trainer.train(metrics, guard)
             rows = map(json.loads, (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
             loss = [row["nll"] for row in rows if row["kind"] == "train"][-1]
@@ -224,7 +224,7 @@ class Contender:
             )
 
     def go(self) -> str:
-        """Make one more pass; the answer is empty, or says why there is none."""
+        """Make one more pass; returns why there was none, or an empty string."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -241,7 +241,7 @@ class Contender:
         return ""
 
     def stop(self) -> None:
-        self.process.communicate()  # Where there is nothing more to read, it ends.
+        self.process.communicate()  # It ends when there is nothing more to read.
 
 
 def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contender]:
@@ -265,7 +265,7 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
         ]
 
     peers = str(asked.peers_python)
-    # OpenNMT-py asks for a PyTorch before 2.3, and works with later ones.
+    # OpenNMT-py asks for a PyTorch before 2.3, but works with later ones.
     alone = "pip install --no-deps OpenNMT-py pyonmttok configargparse pyahocorasick fasttext-wheel rapidfuzz"
     found = [
         Contender("ceiling", job.arithmetic, loop("ceiling")),
@@ -320,7 +320,7 @@ def report(asked: argparse.Namespace, job: Job, ceiling: Contender, loops: list[
 
 
 def main() -> None:
-    """Let all take turns and print how they did."""
+    """Let all take turns, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "tutorial.yaml")

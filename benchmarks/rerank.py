@@ -37,18 +37,18 @@ from translate.evaluation import corpus_bleu
 from translate.files import write_whole
 
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
-IMPOSSIBLE = -1e9  # in place of minus infinity, which times 0 is no number
+IMPOSSIBLE = -1e9  # in place of minus infinity, which times 0 is not a number
 REVERSE_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
 
 class Candidates(NamedTuple):
-    """Translations of the lines of a split, those of one line behind those of another.
+    """Translations of the lines of a split, grouped by line.
 
     Args:
         lines: the number of the line that each translates.
-        texts: the translations, each once a line.
+        texts: the translations, each once per line.
         forward: mean log-probability over systems.
-        reverse: log-probability of the source; zeros where there is no model for it.
+        reverse: log-probability of the source; zeros if there is no model for it.
         firsts: the best translation of every line by each system alone.
     """
 
@@ -70,7 +70,7 @@ class Candidates(NamedTuple):
 
 
 def gather(source: list[str], systems: list[Translator], reverse: Translator | None, n_best: int) -> Candidates:
-    """What all systems offer for some lines, and how probable they find it together."""
+    """What all systems offer for some lines, and how probable the systems together find it."""
     offers = [system.n_best(source, n_best, system.settings(search="beam", beam_size=n_best)) for system in systems]
     lines, texts = [], []
     for line in range(len(source)):
@@ -88,7 +88,7 @@ def gather(source: list[str], systems: list[Translator], reverse: Translator | N
 
 
 def unique(texts: Iterable[str]) -> list[str]:
-    """Each text once, in the order of their first appearance."""
+    """Each text once, in order of first appearance."""
     return list(dict.fromkeys(texts))
 
 
@@ -108,7 +108,7 @@ def main() -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
-    parser.add_argument("--system", action="append", required=True, help="a model file, or several with commas between")
+    parser.add_argument("--system", action="append", required=True, help="a model file, or several separated by commas")
     parser.add_argument("--reverse", help="a model of the other direction, or several")
     parser.add_argument("--n-best", type=int, default=12)
     parser.add_argument("--input", type=Path, help="a file to translate with what was chosen")
@@ -122,7 +122,7 @@ def main() -> int:
 def rerank(asked: argparse.Namespace) -> None:
     """Translate, choose on val, and print the table."""
     keep_memory()
-    source = read_lines(asked.input) if asked.input else []  # at once, so that a wrong name shows at once
+    source = read_lines(asked.input) if asked.input else []  # first, so that a wrong name shows at once
     systems = [Translator.load(names.split(",")) for names in asked.system]
     reverse = Translator.load(asked.reverse.split(",")) if asked.reverse else None
     data = systems[0].config.data

@@ -3,8 +3,8 @@
     python benchmarks/roots.py [CONFIG …] [--steps 10] [--pairs 2000] [--folder FOLDER]
 
 It shows that each of them runs, not how good it is: train, translate and evaluate are called as a user calls them, with
-nothing changed but where the text lies, how much of it there is, how many updates are done, that it validates once, and
-that translations are a fifth as long as their source.
+nothing changed except where the text is and how much of it there is, the number of updates, a single validation, and
+translations a fifth as long as their source.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def write_text(folder: Path, pairs: int) -> None:
-    """The first lines of the corpora in data/, so many of them to train on."""
+    """The first lines of the corpora in data/, `pairs` of them to train on."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, count in {"train": pairs, "val": HELD_OUT, "test": HELD_OUT}.items():
         for file in (f"{split}.de", f"{split}.en", f"languages/{split}.tsv"):

@@ -1,9 +1,9 @@
-"""How much faster more processes train, each on one thread, beside one process that does the same updates.
+"""How much faster more processes train, each on one thread, than one process that does the same updates.
 
     python benchmarks/scaling.py --data FOLDER [--config configs/multi30k.yaml] [--processes N] [section.key=value ...]
 
-All train on the same pairs in the same batches, of which each process takes its part; the numbers of processes take
-turns. The ratio is that of the medians.
+All train on the same pairs in the same batches, of which each process takes its part; the numbers of processes are
+measured in turn. The ratio is that of the medians.
 """
 
 import argparse
@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def one_process(asked: argparse.Namespace) -> None:
-    """Train two passes over some pairs together with the other processes; print how quick the second one was."""
+    """Train two passes over some pairs together with the other processes; print how fast the second one was."""
     overrides = [f"data.root={asked.data.resolve()}", "device=cpu", "threads=1", *asked.overrides]
     config = load_config(asked.config, overrides)
     assert config.data.cache is not None
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "multi30k.yaml")
     parser.add_argument("--pairs", type=int, default=3200, help="training pairs of one pass; 0 for all")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=2, help="the most; from one on, each number twice the last")
+    parser.add_argument("--processes", type=int, default=2, help="the most; measured are 1, 2, 4, … up to this")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")
     asked = parser.parse_intermixed_args()

@@ -1,8 +1,8 @@
 """Writes the demo corpus next to this file: German and English captions from a small grammar, always the same bytes.
 
-`python data/generate.py` rewrites train, val and test, and in languages/ lines of them labelled with their language;
+`python data/generate.py` rewrites train, val and test, and in languages/ some of their lines, labelled by language;
 `--check` compares what is on disk and exits 1 if it differs.
-It needs the standard library alone and knows nothing about the package.
+It needs only the standard library and knows nothing about the package.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from captions import KEPT_OUT, Author
 from grammar import Pair
 
 SIZES = {"train": 8000, "val": 500, "test": 500}
-LABELLED = {"train": 2000, "val": 300, "test": 300}  # of these lines, as many in languages/
+LABELLED = {"train": 2000, "val": 300, "test": 300}  # how many of these lines go into languages/
 SEED = 2016
 MIN_COUNT = 5  # a word of val or test occurs at least this often in train
 
-# In no split, every word in train: what `make demo` translates at the end.
+# In no split, but with every word in train: what `make demo` translates at the end.
 SHOWCASE = Pair(
     "Im Winter zieht ein kleines Mädchen einen roten Mantel an, weil es auf den Schulbus wartet.",
     "In winter, a little girl is putting on a red coat because she is waiting for the school bus.",
@@ -34,7 +34,7 @@ def words(text: str) -> list[str]:
 
 
 def draw() -> dict[str, list[Pair]]:
-    """All splits: no sentence twice in either language, and a kept-out pair of words in every one of val and test."""
+    """All splits: no sentence twice in either language, and a kept-out pair of words in every line of val and test."""
     author = Author(SEED)
     seen = set(SHOWCASE)
     train: list[Pair] = []
@@ -70,7 +70,7 @@ def files() -> dict[str, str]:
 
 
 def label(pair: Pair, language: str) -> str:
-    """One side of a pair behind its language: one only, so that no line is the translation of another."""
+    """One side of a pair after its language: only one, so that no line is the translation of another."""
     return f"{language}\t{getattr(pair, language)}\n"
 
 

@@ -90,7 +90,7 @@ def test_text_without_spaces_under_an_unknown_code_is_warned_of(
     report_of: ReportOf, caplog: pytest.LogCaptureFixture, language: str, reference: str, warned: bool
 ) -> None:
     report_of(WordTokenizer(language), reference, reference)
-    assert (f"the code '{language}' is not known" in caplog.text) == warned
+    assert (f"'{language}' is not a known code" in caplog.text) == warned
 
 
 def test_where_the_disk_fills_up_the_old_report_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

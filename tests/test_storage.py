@@ -96,7 +96,7 @@ def test_a_flipped_bit_in_a_tensor(path: Path) -> None:
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(CheckpointError) as caught:
         read_tensors(path)
-    assert str(caught.value) == f"{path} is damaged: its content does not fit its digest"
+    assert str(caught.value) == f"{path} is damaged: its content does not match its digest"
     assert read_values(path) == VALUES  # As documented: the values alone come without a check of the tensors.
 
 
@@ -104,7 +104,7 @@ def test_another_type_of_the_same_size(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"I64"', b'"U64"'))
     with pytest.raises(CheckpointError) as caught:
         read_tensors(path)
-    assert str(caught.value) == f"{path} is damaged: its content does not fit its digest"
+    assert str(caught.value) == f"{path} is damaged: its content does not match its digest"
 
 
 def test_a_flipped_bit_that_breaks_the_values(path: Path) -> None:

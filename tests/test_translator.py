@@ -87,7 +87,7 @@ def test_as_many_lines_come_out_as_go_in(translator: Translator, search: str) ->
 
 def test_one_text_is_no_list_of_lines(translator: Translator) -> None:
     for call in (translator.translate, lambda text: translator.n_best(text, 1)):
-        with pytest.raises(TypeError, match=r"'ein Hund' is one text; give a list of them: \[text\]"):
+        with pytest.raises(TypeError, match=r"'ein Hund' is a single text; give a list: \[text\]"):
             call("ein Hund")
 
 
@@ -174,8 +174,8 @@ def test_lines_that_are_longer_than_any_in_training_are_counted(
     settings = translator.settings(search="greedy", max_ratio=0.001)
     translator.n_best(["Hund", "Hund " * 200, "Hund " * 201, "Hund " * 300], 1, settings, first_line=5)
     assert caplog.messages == [
-        "line 7 has 201 tokens, and the model learned from no more than 200: translate its sentences one by one "
-        "(and 1 more like it)"
+        "line 7 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one "
+        "(more such lines: 1)"
     ]
 
 
@@ -201,7 +201,7 @@ def test_settings_of_a_translation_are_those_of_decoding(
 
 @pytest.mark.parametrize("odd", [None, float("nan"), b"Hund", 3])
 def test_a_line_that_is_no_text_is_named(odd: Any, translator: Translator) -> None:
-    with pytest.raises(TypeError, match=re.escape(f"line 2 is no text, but {odd!r}")):
+    with pytest.raises(TypeError, match=re.escape(f"line 2 is not text, but {odd!r}")):
         translator.translate(["Hund", odd])
 
 
@@ -213,7 +213,7 @@ def test_learned_positions_that_were_never_trained_are_warned_of(
     with caplog.at_level(logging.WARNING, "translate"):
         learned.translate(["Hund " * 5, "Hund " * 6])
     assert caplog.messages == [
-        "line 2 has 6 tokens, and the model learned from no more than 5: translate its sentences one by one"
+        "line 2 has 6 tokens, but the model was trained on at most 5: translate its sentences one by one"
     ]
 
 
@@ -272,7 +272,7 @@ def test_n_best(translator: Translator) -> None:
         (
             {"search": "greedy"},
             2,
-            "greedy search finds one translation of each sentence, not 2; use beam search or samples",
+            "greedy search finds one translation of each sentence, not 2; use beam search or sampling",
         ),
         ({"beam_size": 3}, 4, "a beam of 3 cannot give 4 translations; use a beam size of 4"),
     ],
@@ -295,11 +295,11 @@ def test_lines_that_the_model_can_hardly_read(translator: Translator, caplog: py
     translator.n_best(half_known, 1)
     assert caplog.messages == []
     translator.n_best([*half_known, "ein cat sleeps here"], 1, first_line=11)
-    assert caplog.messages == ["line 14: the model, which reads de, knows 1 of its 4 tokens; what comes out is a guess"]
+    assert caplog.messages == ["line 14: the model, which reads de, knows 1 of its 4 tokens; the output is a guess"]
     caplog.clear()
     translator.n_best(["那只狗在睡觉。", *half_known, "a dog", "a cat"], 1)
     assert caplog.messages == [
-        "line 1: the model, which reads de, knows 0 of its 2 tokens; what comes out is a guess (and 2 more like it)"
+        "line 1: the model, which reads de, knows 0 of its 2 tokens; the output is a guess (more such lines: 2)"
     ]
 
 
@@ -330,7 +330,7 @@ def test_models_of_another_vocabulary_do_not(source: Codec, target: Codec, tmp_p
     save_model(one)
     saved = SavedModel.load(one)
     SavedModel(saved.config, source, target, saved.weights, {}).save(other)
-    with pytest.raises(CheckpointError, match=r"other\.safetensors and .*one\.safetensors cut or number text in diff"):
+    with pytest.raises(CheckpointError, match=r"other\.safetensors and .*one\.safetensors tokenize or number text"):
         Translator.load([one, other], "cpu")
 
 

@@ -1,4 +1,4 @@
-"""How many labels are right: overall, beside what guessing would give, and label by label.
+"""How many labels are right: overall, compared with guessing, and label by label.
 
 It knows nothing about models or files.
 """
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SHOWN = 10  # labels in a summary of one line
+SHOWN = 10  # labels in a one-line summary
 
 
 @dataclass(frozen=True)
 class LabelCount:
-    """Of all texts with one label, how many were given it."""
+    """Of all texts that should have one label, how many were given it."""
 
     right: int
     total: int
@@ -21,7 +21,7 @@ class LabelCount:
 
 @dataclass(frozen=True)
 class LabelReport:
-    """What a set of labels is worth; `labels` has the reference's, the most frequent first."""
+    """How good a set of labels is; `labels` has those of the reference, the most frequent first."""
 
     labels: dict[str, LabelCount]
     distinct: int  # different labels given
@@ -56,7 +56,7 @@ class LabelReport:
         return f"all {self.texts} texts are given the same label: the model hardly looks at them"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, the warning among them."""
+        """Plain values for JSON, including the warning."""
         names = ("accuracy", "right", "texts", "most_frequent", "guessing", "warning")
         return {**{name: getattr(self, name) for name in names}, **asdict(self)}
 
@@ -81,7 +81,7 @@ class LabelReport:
 
 
 def count_labels(found: Sequence[str], references: Sequence[str]) -> LabelReport:
-    """Compare the labels of texts, of which there must be some, with the right ones."""
+    """Compare the labels of texts, at least one, with the right ones."""
     assert len(found) == len(references) > 0
     total = Counter(references)
     right = Counter(reference for label, reference in zip(found, references, strict=True) if label == reference)

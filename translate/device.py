@@ -1,4 +1,4 @@
-"""Where and in which arithmetic to compute: the device, bfloat16 or float32, and how CPUs are made quick."""
+"""Where and in which arithmetic to compute: the device, bfloat16 or float32, and what makes CPUs faster."""
 
 import ctypes
 import logging
@@ -14,16 +14,16 @@ from translate.errors import ConfigError
 
 log = logging.getLogger("translate")
 
-# Of what decides between bfloat16 and float32: no more rows and columns, lest it take seconds; how often the products
-# of one shape are made, and how many shapes are tried; both less where this many seconds have passed, as on a CPU
-# without an instruction for bfloat16, on which one product can take half a second.
+# Limits of the measurement that decides between bfloat16 and float32: rows and columns, or it would take seconds; how
+# often the products of one shape are computed, and how many shapes are tried; the seconds after which both stop early,
+# as on a CPU without instructions for bfloat16, where one product can take half a second.
 MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
 MOST_SHAPES, MOST_SECONDS = 10, 0.5
-SLOW = 0.5  # so many times as fast as float32, bfloat16 is hardly meant
-CLEARLY = 1.25  # so many times as fast bfloat16 is worth it: what is no matrix product gains less, and times vary
-HOPELESS = 5.0  # so many times as slow at the first shape, it is not tried on a second one
+SLOW = 0.5  # below this speed relative to float32, bfloat16 is probably a mistake
+CLEARLY = 1.25  # above this relative speed, bfloat16 is worth it: other operations gain less, and times vary
+HOPELESS = 5.0  # if this many times as slow on the first shape, it is not tried on a second one
 
-# Of glibc's malloc.h.
+# From glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -35,11 +35,11 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def resolve_device(name: str, threads: int | None = None) -> torch.device:
-    """The device that `auto`, `cpu` or `cuda` stands for; also sets the number of CPU threads, where one is given, and,
+    """The device that `auto`, `cpu` or `cuda` stands for; also sets the number of CPU threads, if one is given, and,
     before PyTorch's first operation, how much oneDNN caches.
 
     Raises:
-        ConfigError: the name is none of these, or CUDA is asked for and not there.
+        ConfigError: the name is none of these, or CUDA is asked for and not available.
     """
     if name not in ("auto", "cpu", "cuda"):
         raise ConfigError(f"device: {name!r} asked for, allowed: auto, cpu or cuda")
@@ -47,9 +47,9 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
         raise ConfigError("device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu")
     if threads is not None:
         torch.set_num_threads(threads)
-    # Read by oneDNN and by PyTorch's layer over it, at their first operation. Almost every batch has its own shape,
-    # whose matrix products only the layers of the same batch share: more entries than one update needs, as both keep by
-    # default, are never used again, and hold 200 MiB after 100 updates in bfloat16.
+    # Read by oneDNN, and by PyTorch's layer over it, at their first operation. Almost every batch has its own shape,
+    # which is used only by its own layers: by default both keep more entries than one update needs, which are never
+    # used again and hold 200 MiB after 100 updates in bfloat16.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     os.environ.setdefault("LRU_CACHE_CAPACITY", "64")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
@@ -58,8 +58,8 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
 def resolve_precision(name: str, device: torch.device, *, rows: int, width: int) -> torch.dtype:
     """The arithmetic that `auto`, `float32` or `bfloat16` stands for on this device.
 
-    On a CPU, `auto` measures: for batches of about so many `rows`, and a model of this `width`. So does `bfloat16`, to
-    warn of a CPU without an instruction for it.
+    On a CPU, `auto` measures, for batches of about this many `rows` and a model of this `width`. So does `bfloat16`, to
+    warn of a CPU without instructions for it.
     """
     if device.type == "cuda":
         best = torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
@@ -74,17 +74,17 @@ def resolve_precision(name: str, device: torch.device, *, rows: int, width: int)
         log.info("%s: training in %s", measured, name_of(chosen))
         return chosen
     if gain < SLOW:
-        log.warning("%s; training.precision: auto would take float32", measured)
+        log.warning("%s; training.precision: auto would choose float32", measured)
     return torch.bfloat16
 
 
 def _speed_up_of_bfloat16(rows: int, width: int) -> float:
-    """How fast one thread makes the matrix products of linear layers in bfloat16, relative to float32.
+    """How fast one thread computes the matrix products of linear layers in bfloat16, relative to float32.
 
-    Forward, for the gradient of the input, and for that of the weights, of ever new shapes, as batches have. For each
-    of them oneDNN writes machine code first, in bfloat16 alone: on a CPU with AMX that takes longer than all products
-    of a narrow model. Both arithmetics are tried in turn, and the best of each counts, so that other work on the
-    machine does not decide. For the same reason it is one thread, which waits for no other.
+    These are the forward product and those for the gradients of input and weights, in ever new shapes, as with batches.
+    For each shape, oneDNN first generates machine code, in bfloat16 alone: on a CPU with AMX that takes longer than all
+    products of a narrow model. Both arithmetics are tried in turn, and the best time of each counts, so that other work
+    on the machine does not decide. For the same reason it uses one thread, which waits for no other.
     """
     threads, best = torch.get_num_threads(), {torch.float32: math.inf, torch.bfloat16: math.inf}
     torch.set_num_threads(1)
@@ -102,7 +102,7 @@ def _speed_up_of_bfloat16(rows: int, width: int) -> float:
 
 
 def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
-    """What the three products of a linear layer take, in the mean of several uses, the first of a shape included."""
+    """How long the three products of a linear layer take: the mean of several uses, including the first of a shape."""
     start, seconds, uses = time.perf_counter(), 0.0, 0
     while uses < USES and seconds < MOST_SECONDS:
         torch.mm(x, weight)
@@ -113,10 +113,10 @@ def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
 
 
 def keep_memory() -> None:
-    """Let glibc keep the memory of tensors that are gone for those to come, until `release_memory`.
+    """Let glibc keep the memory of freed tensors for new ones, until `release_memory`.
 
-    Otherwise it hands every large tensor back to the operating system, which clears each page before it gives it out
-    again: a sixth of the CPU time of small models. Other C libraries do without.
+    Otherwise it returns every large tensor to the operating system, which clears each page before handing it out again:
+    a sixth of the CPU time of small models. No effect with other C libraries.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
@@ -128,17 +128,17 @@ def keep_memory() -> None:
 def avoid_cudnn_attention() -> None:
     """Let PyTorch's other kernels do attention on GPUs where it prefers cuDNN's.
 
-    That makes a plan for every shape it has not seen, which takes a third of a second for both ways, and batches have
-    ever new shapes.
+    cuDNN makes a plan for every shape it has not seen, which takes a third of a second for both passes, and batches
+    keep having new shapes.
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def release_memory() -> None:
-    """Give the memory that is free back to the operating system.
+    """Return free memory to the operating system.
 
-    Batches of ever new shapes leave holes of ever new sizes, and glibc keeps them all: without this a process that
-    works on 500 MB grows to 2 GB. Other C libraries do without.
+    Batches of ever new shapes leave holes of ever new sizes, and glibc keeps them all: without this, a process that
+    works on 500 MB grows to 2 GB. No effect with other C libraries.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
@@ -147,7 +147,7 @@ def release_memory() -> None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether this is what PyTorch or Python raises when there is no memory left. On CPUs it has no type of its own.
 
-    Where a CUDA graph was being recorded, it is the context of an error that says that recording went wrong.
+    While a CUDA graph is recorded, it is the context of an error that says that recording failed.
     """
     cause = error.__context__
     return (
@@ -159,7 +159,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def arithmetic(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
-    """Compute in `dtype` inside: PyTorch's autocast, weights stay float32."""
+    """Compute in `dtype` inside, with PyTorch's autocast; weights stay float32."""
     if dtype is torch.float32:
         yield
     else:

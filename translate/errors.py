@@ -1,16 +1,16 @@
 """The errors a user can cause.
 
-Each carries one finished message: what is wrong, where, and what to do about it. The commands print that message
-without a traceback and exit with status 2. Whatever else goes wrong is a mistake of ours and keeps its traceback.
+Each carries one complete message: what is wrong, where, and what to do about it. The commands print that message
+without a traceback and exit with status 2. Anything else that goes wrong is a bug and keeps its traceback.
 """
 
 
 class TranslateError(Exception):
-    """Base of all errors that a user can cause and mend."""
+    """Base of all errors that a user can cause and fix."""
 
 
 class ConfigError(TranslateError):
-    """A setting is unknown, of the wrong type, out of range, contradicts another, or asks for what is not there."""
+    """A setting is unknown, of the wrong type, out of range, contradicts another, or asks for something unavailable."""
 
 
 class DataError(TranslateError):
@@ -22,4 +22,4 @@ class CheckpointError(TranslateError):
 
 
 class TrainingError(TranslateError):
-    """Training cannot go on: the loss is no longer a number, or the device has no memory left."""
+    """Training cannot continue: the loss is no longer a number, or the device has no memory left."""

@@ -17,8 +17,8 @@ from translate.errors import DataError
 from translate.text.casing import base_code, lower
 
 RESAMPLES = 1000  # of sacrebleu's bootstrap, as in its own command line; the seed is in the signature
-# Languages without spaces between words, in the codes of ISO 639 of two and of three letters: BLEU counts characters.
-# Chinese sacrebleu cuts by itself.
+# Languages without spaces between words, by their two- and three-letter ISO 639 codes: BLEU counts characters.
+# For Chinese, sacrebleu has its own tokenizer.
 UNSPACED = {"bo", "bod", "tib", "dz", "dzo", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
 CHINESE = {"zh", "zho", "chi", "cmn", "yue", "lzh", "wuu", "nan"}
 LONG_WORD = 15  # characters: longer references are more than one word
@@ -36,7 +36,7 @@ class Score:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """What a set of translations is worth. Lengths are counted in tokens of cased BLEU."""
+    """How good a set of translations is. Lengths are counted in tokens of cased BLEU."""
 
     bleu: Score
     bleu_lowercase: Score
@@ -54,7 +54,7 @@ class EvaluationReport:
         return distinct_warning(self.distinct, self.sentences)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, the warning among them."""
+        """Plain values for JSON, including the warning."""
         return {**asdict(self), "warning": self.warning}
 
     def format(self) -> str:
@@ -81,9 +81,9 @@ def evaluate(
     others: Sequence[Sequence[str]] = (),
     tokens: tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]] | None = None,
 ) -> EvaluationReport:
-    """Score detokenized translations into `language` against raw references, and `others` of the same lines.
+    """Score detokenized translations into `language` against raw references; `others` are further references.
 
-    With `tokens` (of translations and first references) the tokenized BLEU as well.
+    With `tokens` (of translations and first references), also compute the tokenized BLEU.
 
     Raises DataError if there is nothing to score or if the counts differ.
     """
@@ -110,46 +110,46 @@ def evaluate(
 
 
 def distinct_warning(distinct: int, sentences: int) -> str | None:
-    """A warning where fewer than a tenth of the translations differ from each other."""
+    """A warning if fewer than a tenth of the translations differ from each other."""
     if distinct >= FEWEST_DISTINCT * sentences:
         return None
     return f"only {distinct} of {sentences} translations differ from each other: the model hardly looks at the source"
 
 
 def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> str | None:
-    """A warning where one side writes letters and their marks as one character of Unicode, and the other as several."""
+    """A warning if one side writes letters with marks as one Unicode character, and the other as several."""
     sides = _forms(hypotheses), _forms(references)
     if any(sum(side) * 100 < len(references) for side in sides) or len({apart > whole for apart, whole in sides}) == 1:
         return None
     return (
-        f"letters and marks stand apart (Unicode NFD) in {sides[1][0]} references and {sides[0][0]} translations, and "
-        f"are one character in {sides[1][1]} and {sides[0][1]}: to BLEU these are different words. The target side of "
-        "the training text and the references want one form: uconv -x any-nfc makes it NFC"
+        f"letters and marks are separate (Unicode NFD) in {sides[1][0]} references and {sides[0][0]} translations, but "
+        f"one character in {sides[1][1]} and {sides[0][1]}: to BLEU these are different words. The target side of "
+        "the training text and the references need the same form: uconv -x any-nfc makes it NFC"
     )
 
 
 def _forms(lines: Sequence[str]) -> tuple[int, int]:
-    """In how many lines letters and marks stand apart that could be one character, and in how many others they are."""
+    """How many lines have letters and marks apart that could be one character, and how many others have them as one."""
     apart = [len(unicodedata.normalize("NFC", line)) < len(line) for line in lines]
     could = [len(unicodedata.normalize("NFD", line)) > len(line) for line in lines]
     return sum(apart), sum(c and not a for a, c in zip(apart, could, strict=True))
 
 
 def spaces_warning(references: Sequence[str], language: str) -> str | None:
-    """A warning where BLEU is to count the words of text that has no spaces between them."""
+    """A warning if BLEU would count the words of text that has no spaces between them."""
     long = [line for line in references if len(line) > LONG_WORD]
     if bleu_tokenizer(language) != "13a" or 2 * sum(len(line.split()) < 2 for line in long) <= len(long):
         return None
     return (
-        f"most references have no spaces, and BLEU counts the words between them: the code {language!r} is not known "
-        "to be that of a language without; give the data its ISO code (ja, zh, th, ...), or go by chrF"
+        f"most references have no spaces, but BLEU counts the words between them: {language!r} is not a known code "
+        "of a language without spaces; give the data its ISO code (ja, zh, th, ...), or go by chrF"
     )
 
 
 def bleu_tokenizer(language: str) -> str:
-    """How sacrebleu cuts a language: by its usual 13a, which needs spaces between words, or by characters.
+    """sacrebleu's tokenizer for a language: its usual 13a, which needs spaces between words, or one for characters.
 
-    A region or a script behind the code says nothing about that: "zh-CN", "zh_Hant".
+    A region or a script after the code makes no difference: "zh-CN", "zh_Hant".
     """
     code = base_code(language)
     return "zh" if code in CHINESE else "char" if code in UNSPACED else "13a"
@@ -171,7 +171,7 @@ def tokenized_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Seq
     """BLEU over tokens (0 to 100) as `torchtext.data.metrics.bleu_score` computes it in the tutorials.
 
     4-grams, uniform weights, no smoothing. It depends on the tokenizer: not comparable with other published figures.
-    A token that is or holds white space counts as one token here, which torchtext cuts up and miscounts.
+    A token that is or holds white space counts as one token here; torchtext cuts it up and miscounts it.
     """
     _check_counts(hypotheses, references)
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
@@ -184,7 +184,7 @@ def _spaced(tokens: Sequence[str]) -> str:
 
 def _score_with_interval(metric: BLEU, score: BLEUScore) -> Score:
     signature = str(metric.get_signature())
-    # sacrebleu gives its interval away only in its formatted scores, and not where every resample scores 0.
+    # sacrebleu reveals its interval only in formatted scores, and not if every resample scores 0.
     formatted = json.loads(score.format(width=6, signature=signature, is_json=True))
     return Score(score.score, signature, formatted.get("confidence_var", 0.0))
 

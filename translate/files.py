@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and locks that keep processes apart."""
+"""Files that are either complete or absent, and locks between processes."""
 
 import errno
 import os
@@ -11,23 +11,23 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what file systems answer that have none
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # errors of file systems that have none
 
 
 @contextmanager
 def unfinished(path: Path) -> Iterator[Path]:
-    """A file to fill that gets the name `path` once all of it has reached the disk; its folders are made.
+    """A file to fill, which is renamed to `path` once all of it is on disk; missing folders are created.
 
-    It stands in a folder of its own, so that whatever fills it may put another file in its place. Whatever goes wrong,
-    a file that stood at `path` before still does. OSError where it cannot be written.
+    It is in a folder of its own, so that the code that fills it may replace it with another file. If anything goes
+    wrong, an earlier file at `path` is left as it was. OSError if it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent / f".{path.name}.{secrets.token_hex(4)}"
-    try:  # Before the folder is there: Ctrl-C may come at any time, also within tempfile.TemporaryDirectory.
+    try:  # Before the folder exists: Ctrl-C may come at any time, even within tempfile.TemporaryDirectory.
         folder.mkdir()
         file = folder / path.name
         file.touch()
-        mode = file.stat().st_mode  # as the user wants new files to be
+        mode = file.stat().st_mode  # the user's default for new files
         yield file
         file.chmod(mode)
         with file.open("rb+") as written:
@@ -39,23 +39,23 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """The same, open to be written to."""
+    """The same, opened for writing."""
     with unfinished(path) as place, place.open("wb") as file:
         yield file
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file in one piece. OSError where that is not possible."""
+    """Write a file in one piece. OSError if that fails."""
     with written_whole(path) as file:
         file.write(content)
 
 
 @contextmanager
 def locked_at_once(path: Path) -> Iterator[bool]:
-    """Hold the lock of a file, which is made and stays; False where another process holds it.
+    """Hold the lock of a file, which is created and stays; False if another process holds it.
 
-    Some file systems know no locks: there it is as if no other process were there. OSError where the file cannot be
-    opened, as that of another user.
+    Some file systems have no locks: there it is as if there were no other process. OSError if the file cannot be
+    opened, as when it belongs to another user.
     """
     lock = FileLock(path, timeout=0)
     try:
@@ -71,10 +71,10 @@ def locked_at_once(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def in_turn(path: Path) -> Iterator[None]:
-    """Wait for other processes that are inside, by the lock of a file that is gone when nobody is.
+    """Wait for other processes that are inside, by the lock of a file that is removed when none is.
 
-    Because it is taken away, two may once be inside together, and some file systems know no locks: for what does no
-    harm when it is done twice. OSError where the folder cannot be written to.
+    Because it is removed, two processes may rarely be inside together, and some file systems have no locks: only for
+    work that may be done twice. OSError if the folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)

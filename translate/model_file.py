@@ -1,4 +1,4 @@
-"""A trained model in one file: weights, settings, vocabularies and what is known of its training.
+"""A trained model in one file: weights, settings, vocabularies and a record of its training.
 
 Nothing else is needed to translate: not the corpus, not the config file, not torchtext.
 """
@@ -33,7 +33,7 @@ class SavedModel:
     about: dict[str, Any]
 
     def save(self, path: Path) -> None:
-        """Write the file. CheckpointError where that is not possible."""
+        """Write the file. CheckpointError if that fails."""
         values = {
             "format": FORMAT,
             "about": self.about,
@@ -45,7 +45,7 @@ class SavedModel:
 
     @classmethod
     def load(cls, path: Path, device: str = "cpu") -> "SavedModel":
-        """Read a model file. CheckpointError if it is missing, damaged or something else."""
+        """Read a model file. CheckpointError if it is missing, damaged, or not a model."""
         tensors, values = read_tensors(path, device)
         _check_format(path, values)
         try:
@@ -57,7 +57,7 @@ class SavedModel:
 
     def model(self) -> Model:
         """The model itself, in evaluation mode, where the weights are."""
-        with torch.random.fork_rng(devices=[]):  # The fresh weights are of no use; the caller's random numbers may be.
+        with torch.random.fork_rng(devices=[]):  # Fresh weights are replaced; keep the caller's random state.
             model = fresh_model(self.config, self.source, self.target)
         load_weights(model, self.weights)
         return model.to(next(iter(self.weights.values())).device).eval()
@@ -87,7 +87,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What a model file says of its training, without loading it."""
+    """What a model file says about its training, without loading it."""
     values = read_values(path)
     _check_format(path, values)
     about: dict[str, Any] = values["about"]

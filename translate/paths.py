@@ -1,4 +1,4 @@
-"""Where the project lies on disk, and which commit of it this is."""
+"""Where the project is on disk, and which commit this is."""
 
 import os
 import subprocess
@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def resolved(path: Path) -> Path:
-    """The absolute path without symbolic links; unlike `Path.resolve`, also of a link that leads to itself."""
+    """The absolute path without symbolic links; unlike `Path.resolve`, it works for a link to itself."""
     return Path(os.path.realpath(path))
 
 
 def exists(path: Path) -> bool:
-    """Whether anything has this path; False where that cannot be seen, as in a folder that may not be entered."""
+    """Whether anything has this path; False if that cannot be seen, as in a folder without access."""
     try:
         return path.exists()
     except OSError:
@@ -24,7 +24,7 @@ def project_root() -> Path:
 
 
 def commit() -> str | None:
-    """The commit of this checkout, marked where files differ from it; None where there is none, or no git."""
+    """The commit of this checkout, marked if files differ from it; None if there is no checkout, or no git."""
     checkout = _checkout()
     if checkout is None:
         return None

@@ -60,12 +60,12 @@ log = logging.getLogger("translate")
 
 
 def train(config: Config, *, resume: bool = False, overwrite: bool = False, processes: Processes = ALONE) -> RunFolder:
-    """Train as `config` says, and leave the best model and all that belongs to the run in its folder.
+    """Train as `config` says, and leave the best model and everything else of the run in its folder.
 
     Several processes do this together, each with the same arguments.
 
     Raises:
-        TranslateError: something is wrong that the user can mend.
+        TranslateError: something is wrong that the user can fix.
         Interrupted: a signal came; the run is saved.
     """
     started = time.perf_counter()
@@ -74,7 +74,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         keep_memory()
     avoid_cudnn_attention()
     start = load_start(config, resume=resume)
-    with processes.first_ahead():  # It makes the folder, and the cache from which the others read.
+    with processes.first_ahead():  # It makes the folder, and the cache that the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = prepare_text(config, start)
     plan = plan_batches(config, text.train_set, text.train)
@@ -90,7 +90,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         if not is_to_go_on(run, values, identity, processes):
             log.info("%s is finished: there is nothing to resume", run.path)
             return run
-        precision = values["identity"]["dtype"]  # What a measurement chose once stays chosen.
+        precision = values["identity"]["dtype"]  # Keep what was measured at the start.
     dtype = processes.first(lambda: arithmetic_of(config, device, precision))
     identity["dtype"] = name_of(dtype)
 
@@ -129,13 +129,13 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     )
     if resume:
         trainer.resume(tensors, values)
-        log.info("going on after update %d of %d", trainer.progress.step, trainer.total_steps)
-    # Now that nothing refuses these settings any more.
-    # What was left open stays so in the folder: a config that extends this one may be for other text.
+        log.info("continuing after update %d of %d", trainer.progress.step, trainer.total_steps)
+    # Only now that nothing can refuse these settings any more.
+    # The folder's config leaves open what was left open: a config that extends it may be for other text.
     processes.first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
     warn_of_warm_up(config, trainer.total_steps)
     log.info(
-        "model: %s parameters, %s; training on %s, %s%d threads, in %s",
+        "model: %s parameters, %s; training on %s, %s%d CPU thread(s), in %s",
         f"{sum(parameter.numel() for parameter in model.parameters()):,}",
         describe_codecs(*text.codecs),
         device,
@@ -148,11 +148,11 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer):
         progress = trainer.train(metrics, guard)
     if not processes.first(run.model.is_file):
-        raise CheckpointError(f"{run.model} was removed while training went on; train it anew with --overwrite")
+        raise CheckpointError(f"{run.model} was removed during training; train it again with --overwrite")
     if not math.isfinite(progress.best_nll):
         log.warning(
-            "no validation had a loss that is a number: the model is of no use; lower training.optimizer.lr, or see "
-            "whether training.optimizer.eps is large enough"
+            "the loss was not a number at any validation: the model is useless; lower training.optimizer.lr, or check "
+            "that training.optimizer.eps is large enough"
         )
     summary = {
         **about,
@@ -166,7 +166,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     }
     log.info(
         "took %(seconds)s s: %(text_seconds)s s until the text was ready, %(update_seconds)s s for updates, the rest "
-        "for the batch that is tried first, validations and files",
+        "for the trial batch, validations and files",
         summary,
     )
     processes.first(lambda: run.finish(summary))
@@ -178,7 +178,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
 
 @dataclass(frozen=True)
 class PreparedText:
-    """What a run reads: the text to train on and to validate on, and the same as ids, made by the codecs."""
+    """What a run reads: training and validation text, the codecs, and the same text as ids."""
 
     train: TextPair
     valid: ParallelText
@@ -187,7 +187,7 @@ class PreparedText:
     valid_set: Dataset
 
     def identity(self) -> dict[str, Any]:
-        """Plain values that are others where anything in the text or its ids is."""
+        """Plain values that differ if anything in the text or its ids does."""
         return {
             "train": [self.train.source_sha256, self.train.target_sha256, *(part.weight for part in self.train.parts)],
             "valid": [self.valid.source_sha256, self.valid.target_sha256],
@@ -212,7 +212,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
 
 
 def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
-    """The settings with the length limit of a search that suits the text, where they leave it open."""
+    """The settings, with a length limit for searches that suits the text if they leave it open."""
     if config.decoding.max_ratio is not None:
         return config
     ratio = ratio_for(plan.source_lengths, plan.target_lengths, config.decoding.max_extra)
@@ -222,7 +222,7 @@ def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
 
 
 def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
-    """Which pairs are trained on, and how they are put together; what was dropped goes into the log."""
+    """Which pairs are trained on, and how they are batched; what was dropped goes into the log."""
     if isinstance(config.data, LabelledDataConfig):
         pairs, report = select_texts(dataset, config.data.filter)
     else:
@@ -240,7 +240,7 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
 def training_set(
     config: Config, dataset: Dataset, text: TextPair, codecs: tuple[Codec, Codec], model: Model
 ) -> TrainingSet:
-    """The pairs to train on: those of `dataset`, or with BPE-dropout the same ones cut anew in each epoch."""
+    """The pairs to train on: those of `dataset`, or with BPE-dropout the same ones cut differently in each epoch."""
     tokenizer = config.text.tokenizer
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
         return dataset
@@ -252,20 +252,20 @@ def training_set(
 
 
 def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
-    """The run's folder: made, or refused where it already holds a run that nobody wants to resume or overwrite."""
+    """The run's folder, made; refused if it already holds a run that is neither to be resumed nor overwritten."""
     assert config.output is not None, "load_config fills it in"
     run = RunFolder(config.output)
     run.make()
     if run.is_started() and not (resume or overwrite):
         raise CheckpointError(
-            f"{run.path} already holds a run; --resume goes on with it, --overwrite replaces it, "
-            "output=… leaves it alone"
+            f"{run.path} already holds a run; --resume continues it, --overwrite replaces it, "
+            "output=… uses another folder"
         )
     return run
 
 
 def is_to_go_on(run: RunFolder, values: dict[str, Any], identity: dict[str, Any], processes: Processes) -> bool:
-    """Whether a resumed run has updates left to do, by the values of its newest state.
+    """Whether a resumed run has updates left to do, according to its newest state.
 
     Raises:
         CheckpointError: it began with other settings or another text, or its best model is gone.
@@ -273,7 +273,7 @@ def is_to_go_on(run: RunFolder, values: dict[str, Any], identity: dict[str, Any]
     refuse_changes(values["identity"], identity)
     progress = Progress.from_dict(values["progress"])
     if progress.best_step >= 0 and (damage := processes.first(run.damage_of_model)):
-        raise CheckpointError(f"the best model of the run is gone: {damage}; train it anew with --overwrite")
+        raise CheckpointError(f"the run's best model is lost: {damage}; train it again with --overwrite")
     over = processes.first(run.finished_after) == progress.step
     return not over or has_another_length(values["identity"], identity)
 
@@ -303,10 +303,10 @@ class BestModel:
 
 
 def load_start(config: Config, *, resume: bool) -> SavedModel | None:
-    """The model that training starts from, if any. CheckpointError where its settings do not go with those of `config`.
+    """The model that training starts from, if any. CheckpointError if its settings do not fit those of `config`.
 
-    A resumed run has its weights from its state, and takes the vocabularies from its own best model where there is one:
-    the model that it started from may be gone by then.
+    A resumed run takes its weights from its state, and its vocabularies from its own best model if there is one: the
+    model that it started from may be gone by then.
     """
     path = config.training.start_from
     if path is None:
@@ -315,10 +315,10 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
     own = RunFolder(config.output).model
     if resume and own.is_file():
         return SavedModel.load(own)
-    if path.parent == config.output:  # --overwrite would remove the model, and training replace it.
+    if path.parent == config.output:  # --overwrite would remove the model, and training would replace it.
         raise CheckpointError(f"{path} lies in the folder of this run; name another folder for the run: output=…")
     start = SavedModel.load(path)
-    bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # by which weights and vocabularies are read
+    bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # on which weights and vocabularies depend
     changes = [
         line
         for line in differences(start.config, config)
@@ -328,21 +328,21 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
         raise CheckpointError(
             f"training cannot start from {path}, which has other settings:\n  "
             + "\n  ".join(changes)
-            + "\ntake these changes back, or leave training.start_from out"
+            + "\nundo these changes, or leave training.start_from out"
         )
     return start
 
 
 def prepare_model(config: Config, text: PreparedText, plan: BatchPlan, start: SavedModel | None) -> Model:
-    """The model as training begins with it. DataError where a sentence is too long for its positions."""
+    """The model with which training begins. DataError if a sentence is too long for its positions."""
     torch.manual_seed(config.seed)
     model = fresh_model(config, *text.codecs)
     if start:
         load_weights(model, start.weights)
     make_plain(model, config.training.plain)
-    check_lengths(model, text.train_set, plan.pairs, text.train, "or leave it out with data.filter.max_tokens")
+    check_lengths(model, text.train_set, plan.pairs, text.train, "or drop the sentence with data.filter.max_tokens")
     every = np.arange(len(text.valid_set))
-    check_lengths(model, text.valid_set, every, text.valid, "validation text is never left out")
+    check_lengths(model, text.valid_set, every, text.valid, "validation text is never dropped")
     return model
 
 
@@ -353,7 +353,7 @@ def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair
         line = text.place(int(pairs[widths.argmax()]))
         where = line if text.parts else f"{text.name} {line}"
         raise DataError(
-            f"{where} has {widths.max()} tokens with the end of the sentence, "
+            f"{where} has {widths.max()} tokens, including the end of the sentence, "
             f"but learned positions go up to model.max_positions: {model.longest}; raise it ({remedy})"
         )
 
@@ -362,7 +362,7 @@ def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair
 
 
 def arithmetic_of(config: Config, device: torch.device, precision: str) -> torch.dtype:
-    """The arithmetic to train in: a `training.precision`, measured where that leaves it open."""
+    """The arithmetic to train in, by this `training.precision`; measured if that leaves it open."""
     batch = config.training.batch
     rows = batch.max_tokens * (2 if config.training.r_drop else 1)  # R-Drop passes every batch twice at once.
     return resolve_precision(precision, device, rows=rows, width=config.model.d_model)
@@ -385,18 +385,18 @@ def validator(config: Config, text: PreparedText) -> Validator:
 
 
 def warn_of_warm_up(config: Config, total_steps: int) -> None:
-    """Say where the learning rate is still rising when the run ends."""
+    """Warn if the learning rate will still be rising when the run ends."""
     warm_up = config.training.schedule.warmup_steps
     if warm_up > total_steps:
         log.warning(
-            "training.schedule.warmup_steps is %d, and the run has %d updates: lower it, or the learning rate never "
+            "training.schedule.warmup_steps is %d, but the run has %d updates: lower it, or the learning rate never "
             "reaches its peak",
             *(warm_up, total_steps),
         )
 
 
 def describe_codecs(source: Codec, target: Codec) -> str:
-    """The sizes of the vocabularies, or of one and the labels."""
+    """The sizes of the vocabularies, or of the vocabulary and the labels."""
     if isinstance(target.tokenizer, LabelTokenizer):
         return f"vocabulary of {len(source.vocabulary)} ({source.language}), {len(target.vocabulary.words)} labels"
     sides = [f"{len(codec.vocabulary)} ({codec.language})" for codec in (source, target)]

@@ -1,4 +1,4 @@
-"""What may be another when a run is resumed: what changes nothing in its updates, and in some runs their number."""
+"""What may change when a run is resumed: settings that do not affect its updates, and in some runs their number."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from translate.config.loading import config_from_dict, differences
 from translate.config.schema import Config, CosineScheduleConfig, LinearScheduleConfig
 from translate.errors import CheckpointError
 
-# Where things lie, how they are shown and how processes share the work, but not what is computed. Text is compared by
+# Where things are, how they are shown and how processes share the work, but not what is computed. Text is compared by
 # its content; validation searches greedily.
 FREE_TO_CHANGE = (
     "output",
@@ -40,9 +40,9 @@ LENGTH = ("training.max_epochs", "training.max_steps", PATIENCE)
 
 
 def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """CheckpointError if a run would go on with other settings or another text than it began with.
+    """CheckpointError if a run would continue with settings or text other than those it began with.
 
-    Its length may be another where no update depends on it: what was trained is then the beginning of the longer run.
+    Its length may change if no update depends on it: what was trained is then the beginning of the longer run.
     """
     old, new = _configs(before, now)
     changes = []
@@ -50,24 +50,24 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
         key = line.partition(":")[0]
         if key in LENGTH:
             if bound := _bound_to_the_end(old, key):
-                changes.append(f"{line}, but {bound}; a new run may go on from its model, by training.start_from")
+                changes.append(f"{line}, but {bound}; a new run can continue from its model with training.start_from")
         elif not is_free_to_change(key):
             changes.append(line)
     changes += [f"the {name} text has changed" for name in ("train", "valid") if before[name] != now[name]]
     if before.get("codecs", now["codecs"]) != now["codecs"]:
         changes.append(
-            "the vocabularies have changed: through data.train, training.start_from or the version of a library"
+            "the vocabularies have changed: because of data.train, training.start_from or a library's version"
         )
     if changes:
         raise CheckpointError(
             "cannot resume: the run began with other settings or other text:\n  "
             + "\n  ".join(changes)
-            + "\ntake these changes back, or start a new run with output=…"
+            + "\nundo these changes, or start a new run with output=…"
         )
 
 
 def has_another_length(before: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Whether a run is resumed to end elsewhere than it was to end."""
+    """Whether a run is resumed with another length."""
     return any(line.partition(":")[0] in LENGTH for line in differences(*_configs(before, now)))
 
 
@@ -81,10 +81,10 @@ def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Confi
 
 
 def _bound_to_the_end(config: Config, key: str) -> str | None:
-    """What in a run depends on the end that a setting of LENGTH gives it. No schedule knows of patience."""
+    """What in a run depends on the end that this setting of LENGTH gives it. No schedule depends on patience."""
     schedule = config.training.schedule
     if key != PATIENCE and isinstance(schedule, CosineScheduleConfig | LinearScheduleConfig):
         return f"the {schedule.kind} schedule ends with the run"
     if config.training.average_last is not None:
-        return "training.average_last is for the end of the run"
+        return "training.average_last depends on the end of the run"
     return None

@@ -1,7 +1,7 @@
-"""The folder of a run, and the folders of all runs: where files lie, and which model is the newest.
+"""The folder of a run, and the folders of all runs: where files are, and which model is the newest.
 
 checkpoints/NAME/model.safetensors (the best model), config.yaml (resolved), metrics.jsonl, states/ (to resume from),
-snapshots/ (weights to take the mean of, where that is asked for) and finished.json once the run is over.
+snapshots/ (weights to average, if that is asked for) and finished.json once the run is over.
 """
 
 import json
@@ -57,7 +57,7 @@ class RunFolder:
         return any(self.states.glob("*.safetensors"))
 
     def damage_of_model(self) -> str | None:
-        """What is wrong with the best model, if it is not there as it was written."""
+        """What is wrong with the best model, if it is missing or damaged."""
         try:
             read_tensors(self.model)
         except CheckpointError as error:
@@ -66,7 +66,7 @@ class RunFolder:
 
     @contextmanager
     def kept_to_one(self) -> Iterator[None]:
-        """Around a training in this folder, which is made. CheckpointError where another one is at work here."""
+        """Wraps a training in this folder, which is made. CheckpointError if another one is running here."""
         self.make()
         with ExitStack() as stack:
             with self._writing():
@@ -83,22 +83,22 @@ class RunFolder:
             self.states.mkdir(parents=True, exist_ok=True)
 
     def begin(self, config: str) -> None:
-        """Remove the files of an earlier run, reports on its model too, and nothing else; write the config of this."""
+        """Remove the files of an earlier run, with reports on its model, and nothing else; write this run's config."""
         with self._writing():
             weights = [file for folder in (self.states, self.snapshots) for file in folder.glob("*.safetensors")]
             for file in (self.finished, self.model, self.config, self.metrics, *weights, *self._reports()):
                 file.unlink(missing_ok=True)
-            for folder in self.path.glob(f".{self.model.name}.*/"):  # of a process that was killed while it wrote
+            for folder in self.path.glob(f".{self.model.name}.*/"):  # of a process that was killed while writing
                 shutil.rmtree(folder, ignore_errors=True)
             write_whole(self.config, config.encode())
 
     def go_on(self, config: str) -> None:
-        """Write the config that a resumed run goes on with. One that was over, and is made longer, keeps its mark."""
+        """Write the config with which a resumed run continues. A finished run that is extended stays marked as over."""
         with self._writing():
             write_whole(self.config, config.encode())
 
     def finished_after(self) -> int | None:
-        """The updates after which the run was over, if it ever was."""
+        """How many updates the run had made when it was over, if it ever was."""
         with suppress(OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
             return int(json.loads(self.finished.read_bytes())["updates"])
         return None
@@ -127,7 +127,7 @@ class RunFolder:
 
 
 def newest_model() -> Path:
-    """The model of the run anywhere under checkpoints/ that finished last. CheckpointError where there is none."""
+    """The model of the run under checkpoints/, at any depth, that finished last. CheckpointError if there is none."""
     folder = project_root() / "checkpoints"
     files = {*folder.glob("*/finished.json"), *folder.rglob("finished.json")}  # the second does not follow links
     finished = [run for file in files if (run := RunFolder(file.parent)).model.is_file()]

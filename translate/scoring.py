@@ -1,4 +1,4 @@
-"""The score of a saved model on text with references: translate or label, compare, and say how it was done."""
+"""The score of a saved model on text with references: translate or label, compare, and record how it was done."""
 
 import json
 import logging
@@ -32,7 +32,7 @@ class ScoredText:
     details: dict[str, Any]
 
     def write(self, path: Path) -> None:
-        """Write the report as JSON and, beside it, the translations line by line. DataError if it cannot."""
+        """Write the report as JSON and, beside it, the translations line by line. DataError if that fails."""
         lines = "".join(f"{translation.text}\n" for translation in self.translations)
         report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
         try:
@@ -58,13 +58,13 @@ def score(
 ) -> ScoredText:
     """Translate `text` and score the result; `tokenized` adds the BLEU of the tutorials.
 
-    `references` are further translations of the whole text by their names, `checkpoints` the files of the models: both
-    are named in the report.
+    `references` are further translations of the whole text by their names, `checkpoints` the model files: the report
+    names both.
 
-    Encoded text from the cache of the training is used where it is there, so that scoring needs no tokenizer.
+    If the training's cache holds the encoded text, it is used, so that scoring needs no tokenizer.
 
     Raises:
-        ConfigError: `tokenized`, or several references, are asked of a model that gives labels.
+        ConfigError: `tokenized`, or several references, for a model that gives labels.
     """
     saved = translator.saved
     labelled = isinstance(saved.config.data, LabelledDataConfig)

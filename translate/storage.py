@@ -1,4 +1,4 @@
-"""Tensors and plain values in one file that is either whole or not there: safetensors with a digest.
+"""Tensors and plain values in one file that is either complete or absent: safetensors with a digest.
 
 It knows nothing about models or runs. No pickle is ever read.
 """
@@ -17,7 +17,7 @@ from torch import Tensor
 from translate.errors import CheckpointError
 from translate.files import unfinished
 
-# safetensors keeps one flat map of strings beside the tensors; ours are these two.
+# safetensors keeps one flat map of strings beside the tensors; we use these two keys.
 VALUES = "translate"
 DIGEST = "sha256"
 
@@ -26,14 +26,14 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str
     """Write tensors and values (plain JSON) to `path`, in one piece even if the machine stops in the middle.
 
     Raises:
-        CheckpointError: the file cannot be written; what stood there before still does.
+        CheckpointError: the file cannot be written; an earlier one is left as it was.
     """
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(values, ensure_ascii=False)
     metadata = {VALUES: text, DIGEST: _digest(stored, text)}
     try:
         with unfinished(path) as file:
-            # Not `save`, which makes a copy of it all, and holds up all other threads while it does.
+            # Not `save`, which copies everything, and blocks all other threads meanwhile.
             save_file(stored, file, metadata)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
@@ -52,7 +52,7 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     if _digest(tensors, text) != digest:
-        raise CheckpointError(f"{path} is damaged: its content does not fit its digest")
+        raise CheckpointError(f"{path} is damaged: its content does not match its digest")
     return {name: tensor.to(device) for name, tensor in tensors.items()}, values
 
 
@@ -73,7 +73,7 @@ def _read_header(path: Path) -> tuple[dict[str, Any], str, str]:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
     except PermissionError as error:
-        raise CheckpointError(f"{path} may not be read: {error.strerror}") from error
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}") from error
     if VALUES not in metadata or DIGEST not in metadata:

@@ -24,7 +24,7 @@ from translate.model_file import SavedModel
 OWN_SETTINGS = {
     "beam": {"beam_size", "length_penalty"},
     "sample": {"temperature", "top_k", "seed"},
-}  # of a search alone
+}  # that only one search has
 
 log = logging.getLogger("translate")
 
@@ -33,8 +33,8 @@ log = logging.getLogger("translate")
 class Translation:
     """One translation of one line.
 
-    `log_probability` is natural and counts the end of the sentence; `length` is in tokens, the end counted; `score`
-    is what the search ranked by. `finished` is False where the length limit cut the translation off.
+    `log_probability` (a natural logarithm) and `length` (in tokens) include the end of the sentence; `score` is what
+    the search ranked by. `finished` is False if the length limit cut the translation off.
     """
 
     text: str
@@ -45,7 +45,7 @@ class Translation:
 
 
 class Translator:
-    """A saved model that translates, or several of the same vocabularies that do so together.
+    """A saved model that translates, or several with the same vocabularies that translate together.
 
     Settings are those of the first.
 
@@ -58,16 +58,16 @@ class Translator:
         # The model has the weights.
         self.saved, *self.others = (replace(each, weights={}) for each in (saved, *others))
         self.config = saved.config
-        self._most_tokens = sys.maxsize  # in a batch: fewer as soon as memory runs out
+        self._most_tokens = sys.maxsize  # in a batch; lowered when memory runs out
 
     @classmethod
     def load(cls, path: str | Path | Sequence[str | Path], device: str = "auto") -> "Translator":
-        """Read a model file, or the several of an ensemble.
+        """Read a model file, or several as an ensemble.
 
         Raises:
             ValueError: no file is given.
             CheckpointError: a file is missing or damaged, or the models do not have the same vocabularies.
-            ConfigError: the device is not there.
+            ConfigError: the device is not available.
         """
         paths = [path] if isinstance(path, str | Path) else list(path)
         if not paths:
@@ -77,20 +77,20 @@ class Translator:
         for each, other in zip(paths[1:], others, strict=True):
             if (other.source, other.target) != (first.source, first.target):
                 raise CheckpointError(
-                    f"{each} and {paths[0]} cut or number text in different ways, and cannot translate together; "
+                    f"{each} and {paths[0]} tokenize or number text differently, and cannot translate together; "
                     "train them with the same text section on the same text"
                 )
         return cls(first, *others)
 
     def translate(self, lines: Iterable[str], **settings: str | int | float | None) -> list[str]:
-        """The best translation of each line; an empty one of an empty line.
+        """The best translation of each line; an empty one for an empty line.
 
-        `settings` are of the section `decoding`, such as `search`, `beam_size` or `max_ratio`; those left out are the
-        model's own.
+        `settings` are those of the section `decoding`, such as `search`, `beam_size` or `max_ratio`; any left out are
+        the model's own.
 
         Raises:
-            TypeError: `lines` is a single text, or one of them is no text.
-            ConfigError: a setting is unknown, out of range, or means nothing to the search.
+            TypeError: `lines` is a single text, or one of them is not text.
+            ConfigError: a setting is unknown, out of range, or does not apply to the search.
         """
         return [best[0].text for best in self.n_best(lines, 1, self.settings(**settings))]
 
@@ -105,12 +105,12 @@ class Translator:
     ) -> list[list[Translation]]:
         """At most `n` translations of each line, best first; settings as in `translate`, or those of `settings()`.
 
-        `first_line` is the number of the first of `lines`, in warnings, and among those that are sampled.
+        `first_line` is the number of the first of `lines`, for warnings and for sampling.
 
         Raises:
-            TypeError: `lines` is a single text, or one of them is no text.
+            TypeError: `lines` is a single text, or one of them is not text.
             ValueError: `n` is less than 1.
-            ConfigError: greedy search, or a beam narrower than `n`, cannot give that many. Samples may be any number.
+            ConfigError: greedy search, or a beam narrower than `n`, cannot give that many. Sampling can.
             DataError: memory runs out with a single sentence.
         """
         if settings is not None and asked:
@@ -133,7 +133,7 @@ class Translator:
             raise ValueError(f"n is {n}, not at least 1")
         if settings.search == "greedy" and n > 1:
             raise ConfigError(
-                f"greedy search finds one translation of each sentence, not {n}; use beam search or samples"
+                f"greedy search finds one translation of each sentence, not {n}; use beam search or sampling"
             )
         if settings.search == "beam" and n > settings.beam_size:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
@@ -145,8 +145,8 @@ class Translator:
     def _search(
         self, sources: Sequence[Sequence[int] | NDArray[Any]], settings: DecodingConfig, n: int, first: int
     ) -> list[list[Hypothesis]]:
-        """Search in batches that fit into memory: half as large ones where they do not, from then on."""
-        # In batches of no more than this, with the end, each sentence stands alone: a longer one does so anyway.
+        """Search in batches that fit into memory; if one does not, they are half as large from then on."""
+        # In batches of no more than this, including the end, each sentence is alone; a longer one is alone anyway.
         alone = 1 + min([tokens_read(self.model, settings), *filter(None, map(len, sources))])
         while True:
             tokens = min(self._most_tokens, settings.batch_tokens)
@@ -172,14 +172,14 @@ class Translator:
         *,
         first_line: int = 1,
     ) -> list[float]:
-        """The natural logarithm of the probability of each translation of each line, its end counted.
+        """The natural logarithm of the probability of each line's translation, including its end.
 
-        `settings` and `first_line` are as in `n_best`; of the settings those count that say how much of a line is read.
-        It is that of the one cut that the tokenizer makes of a text, though others may spell it, too; a word that is
-        not in the vocabulary counts as the token for unknown words.
+        `settings` and `first_line` are as in `n_best`; of the settings, only those count that limit how much of a
+        line is read. The probability is that of the tokenizer's own cut of a text, though other cuts may spell it, too;
+        a word that is not in the vocabulary counts as the token for unknown words.
 
         Raises:
-            TypeError: one of both is a single text, or holds what is no text.
+            TypeError: one of them is a single text, or contains something that is not text.
             ConfigError: the model gives labels; `n_best` has the log-probabilities of these.
             DataError: there is not one translation for each line.
         """
@@ -196,10 +196,10 @@ class Translator:
         return log_probabilities(self.model, sources, targets, settings).tolist()
 
     def settings(self, **asked: str | int | float | None) -> DecodingConfig:
-        """The model's own section `decoding`, with the settings in `asked` that are not None in their place.
+        """The model's own section `decoding`, with the settings in `asked` that are not None replaced.
 
         Raises:
-            ConfigError: a setting is unknown, out of range, or means nothing to the search.
+            ConfigError: a setting is unknown, out of range, or does not apply to the search.
         """
         given = {name: value for name, value in asked.items() if value is not None}
         values = config_to_dict(self.config)
@@ -209,7 +209,7 @@ class Translator:
         chosen = config.decoding.search
         for kind, own in OWN_SETTINGS.items():
             if kind != chosen and (idle := sorted(given.keys() & own)):
-                raise ConfigError(f"{chosen} search has no {' and no '.join(idle)}; leave it out, or search by {kind}")
+                raise ConfigError(f"{chosen} search has no {' and no '.join(idle)}; leave it out, or use {kind} search")
         return config.decoding
 
     def unknown_words(self, line: str) -> list[str]:
@@ -232,7 +232,7 @@ class Translator:
         return " ".join(part for part in re.split(r"[\r\n]", text) if part)
 
     def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
-        """Name the lines of which no more than `read` tokens are read, and count those longer than any in training."""
+        """Warn of lines of which only `read` tokens are read, and of those longer than any in training."""
         learned = self.config.data.filter.max_tokens
         long: list[int] = []
         for number, source in enumerate(sources, start=first_line):
@@ -242,19 +242,18 @@ class Translator:
                 long.append(number)
         if long:
             log.warning(
-                "line %d has %d tokens, and the model learned from no more than %d: translate its sentences one by "
-                "one%s",
+                "line %d has %d tokens, but the model was trained on at most %d: translate its sentences one by one%s",
                 *(long[0], len(sources[long[0] - first_line]), learned, more_like_it(long)),
             )
 
     def _warn_of_unreadable(self, sources: Sequence[Sequence[int] | NDArray[Any]], first_line: int) -> None:
-        """Name the first line, and count the others, most of which the model has never seen: of another language."""
+        """Warn of lines mostly unknown to the model, as in another language: name the first, and count the others."""
         counts = [(number, *self.saved.source.known(ids)) for number, ids in enumerate(sources, first_line)]
         guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
         if guessed:
             number, known, tokens = guessed[0]
             log.warning(
-                "line %d: the model, which reads %s, knows %d of its %d tokens; what comes out is a guess%s",
+                "line %d: the model, which reads %s, knows %d of its %d tokens; the output is a guess%s",
                 *(number, self.saved.source.language, known, tokens, more_like_it(guessed)),
             )
 
@@ -262,17 +261,17 @@ class Translator:
 def texts(lines: Iterable[str]) -> list[str]:
     """All of `lines`, which may be an iterator.
 
-    TypeError where one is no text, or there is one text instead of several: that is a sequence of texts, too.
+    TypeError if a line is not text, or if a single text is given: a string is a sequence of strings, too.
     """
     if isinstance(lines, str):
-        raise TypeError(f"{lines[:40]!r} is one text; give a list of them: [text]")
+        raise TypeError(f"{lines[:40]!r} is a single text; give a list: [text]")
     lines = list(lines)
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, str):
-            raise TypeError(f"line {number} is no text, but {line!r}")
+            raise TypeError(f"line {number} is not text, but {line!r}")
     return lines
 
 
 def more_like_it(lines: Sequence[object]) -> str:
-    """How many lines there are besides the first, which a message names."""
-    return f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""
+    """How many lines there are besides the first, which the message names."""
+    return f" (more such lines: {len(lines) - 1})" if len(lines) > 1 else ""

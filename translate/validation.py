@@ -23,7 +23,7 @@ MOST_TOKENS = 4096  # of a batch of references
 class Validator:
     """Measures translations of one validation text, found greedily whatever the settings say: beams are slower.
 
-    References pass in batches no larger than those of training, `batch`, so that what is lowered there counts here.
+    References are scored in batches no larger than those of training, `batch`, so that lowering them there works here.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Validator:
         self.dataset = dataset
         self.target = target
         self.decoding = decoding.model_copy(update={"search": "greedy"})
-        # References are scored as written, but that those of a lower-casing model are lower-cased, too.
+        # References are used as written, except that a lower-casing model's are lower-cased, too.
         self.references = [target.tokenizer.normalize(line) for line in text.target]
         self.bleu = "BLEU (lower-cased)"
         if has_capitals(self.references) or not has_capitals(text.target):
@@ -77,7 +77,7 @@ class Validator:
         )
 
     def _surprise(self, model: Model, check: Callable[[], None]) -> tuple[float, float]:
-        """Negative log-likelihood a token, and the share of tokens that the model would have put first."""
+        """Negative log-likelihood per token, and the share of tokens that the model ranks first."""
         device = next(model.parameters()).device
         nll = correct = tokens = 0.0
         for update in self.plan.epoch(0):

@@ -66,8 +66,8 @@ def test_a_companion_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TrainingError) as caught, companions.companions(2, []):
         raise AssertionError("it did not come")
     assert str(caught.value) == (
-        "a process that was to train beside this one ended with exit code 7; its own message says why. "
-        "With processes=1 this one trains by itself"
+        "a process that was started to train with this one ended with exit code 7; its own message says why. "
+        "With processes=1, this one trains alone"
     )
     assert "WORLD_SIZE" not in os.environ
 

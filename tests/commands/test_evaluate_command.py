@@ -122,10 +122,10 @@ def test_a_report_on_something_else_is_not_replaced_without_a_word(
     ):
         said = run(*arguments)
         assert said.code == 0
-        warning = f"{tmp_path}/report.json is replaced, which was about {another}; --json FILE.json keeps both\n"
-        assert (warning in said.err) if another else ("is replaced" not in said.err)
+        warning = f"replacing {tmp_path}/report.json, which was about {another}; --json FILE.json keeps both\n"
+        assert (warning in said.err) if another else ("replacing" not in said.err)
     (tmp_path / "report.json").write_text("[]", encoding="utf-8")
-    assert "is replaced" not in run("--split", "test").err
+    assert "replacing" not in run("--split", "test").err
 
 
 def test_another_folder(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_neither_or_both(options: tuple[str, ...], run: Callable[..., Outcome]) 
 def test_a_folder_of_splits_is_of_no_use_to_files(run: Callable[..., Outcome]) -> None:
     refused(
         run("--source", "a", "--reference", "b", "--data-root", "c"),
-        "--data-root is the folder of a --split; leave it out beside --source and --reference",
+        "--data-root is the folder of a --split; leave it out with --source and --reference",
     )
 
 
@@ -229,7 +229,7 @@ def test_several_references(run: Callable[..., Outcome], project: Project, tmp_p
     assert (report["bleu"]["value"], report["chrf"]["value"]) == (pytest.approx(100), pytest.approx(100))
     short = write_lines(tmp_path / "short", ["il gatto"])
     said = run("--source", source, "--reference", reference, "--reference", short)
-    assert said.err.endswith(f"error: {short} has 1 lines, and test.es / test.it has 20: give one for each\n")
+    assert said.err.endswith(f"error: {short} has 1 lines, but test.es / test.it has 20: give one for each\n")
     assert said.code == 2
 
 
@@ -299,7 +299,7 @@ def test_a_report_that_cannot_be_written(call: Call, project: Project, tmp_path:
     arguments = ("--checkpoint", project.model, "--split", "test", "--json")
     refused(
         call(main, *arguments, tmp_path),
-        f"{tmp_path} is no file that a report can be written to; name one: --json FILE",
+        f"{tmp_path} is not a file that a report can be written to; name one: --json FILE",
     )
     said = call(main, *arguments, tmp_path / "file" / "report.json")
     assert said.code == 2
@@ -346,6 +346,6 @@ def test_a_folder_that_no_report_can_be_written_to_is_noticed_before_anything_is
     monkeypatch.setattr("translate.translator.Translator.load", None)
     refused(
         call(main, "--checkpoint", project.model, "--split", "test", "--json", tmp_path / "new/folder/report.json"),
-        f"no report can be written to {tmp_path}; name another file: --json FILE",
+        f"cannot write a report to {tmp_path}; name another file: --json FILE",
     )
     assert not list(tmp_path.iterdir())

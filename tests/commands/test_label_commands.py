@@ -238,4 +238,4 @@ def test_a_text_longer_than_the_positions(call: Call, untrained: Project) -> Non
         file.write(f"garaje\t{'coche ' * 40}\n")
     said = call(train.main, "--config", untrained.config, "model.positions=learned", "model.max_positions=30")
     assert said.code == 2
-    assert "error: val.tsv line 31 has 41 tokens with the end of the sentence" in said.err
+    assert "error: val.tsv line 31 has 41 tokens, including the end of the sentence" in said.err

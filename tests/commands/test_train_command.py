@@ -106,7 +106,7 @@ def test_a_package_that_is_missing(call: Call, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("translate.config.loading.load_config", without)
     refused(
         call(main, "--config", "x.yaml"),
-        f"{sys.executable} has no package 'torch'; use the Python of the environment that the README makes, "
+        f"{sys.executable} has no package 'torch'; use the Python of the README's environment, "
         ".venv/bin/python, or install it there",
     )
 
@@ -122,12 +122,12 @@ def test_a_signal_then_a_resume(run: Run, untrained: Project, monkeypatch: pytes
         patch.setattr(Trainer, "_update", interrupted)
         said, other = run(), run("--overwrite")
     assert (said.code, said.out) == (130, "")
-    assert said.err.endswith("stopped by SIGINT; all is saved. Go on with the same command and --resume\n")
-    assert other.err.endswith("Go on with the same command and --resume in place of --overwrite\n")
+    assert said.err.endswith("stopped by SIGINT; all is saved. Continue with the same command and --resume\n")
+    assert other.err.endswith("Continue with the same command and --resume in place of --overwrite\n")
     assert not untrained.model.exists()
     said = run("--resume")
     assert said.code == 0
-    assert "\ngoing on after update 1 of " in said.err
+    assert "\ncontinuing after update 1 of " in said.err
     assert said.err.endswith(f"the best model is {untrained.model}\n")
     assert run("--resume").err.endswith(
         f"{untrained.model.parent} is finished: there is nothing to resume\nthe best model is {untrained.model}\n"
@@ -288,12 +288,12 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
     before = untrained.model.read_bytes()
     refused(
         run("seed=2"),
-        f"{used} already holds a run; --resume goes on with it, --overwrite replaces it, output=… leaves it alone",
+        f"{used} already holds a run; --resume continues it, --overwrite replaces it, output=… uses another folder",
     )
     refused(
         run("seed=2", "--resume"),
         "cannot resume: the run began with other settings or other text:\n  seed: 1 → 2\n"
-        "take these changes back, or start a new run with output=…",
+        "undo these changes, or start a new run with output=…",
     )
     assert untrained.model.read_bytes() == before
     assert run("seed=2", "--overwrite").code == 0
@@ -305,7 +305,7 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
     refused(
         run("seed=2", "--resume"),
         "cannot resume: the run began with other settings or other text:\n  the valid text has changed\n"
-        "take these changes back, or start a new run with output=…",
+        "undo these changes, or start a new run with output=…",
     )
 
 
@@ -337,8 +337,8 @@ def test_no_number_in_the_environment(
         monkeypatch.setenv(variable, value)
     refused(
         run(),
-        f"the environment sets {name}={variables[name]!r}, which is not a number; start the processes by torchrun, or "
-        f"unset {name}",
+        f"the environment sets {name}={variables[name]!r}, which is not a number; start the processes with torchrun, "
+        f"or unset {name}",
     )
 
 
@@ -354,17 +354,17 @@ def test_nothing_to_resume(run: Run, untrained: Project) -> None:
     states.mkdir(parents=True)
     refused(
         run("--resume"),
-        f"no training state to resume in {states}; start anew elsewhere, output=…, or here, --overwrite",
+        f"no training state to resume in {states}; start over with output=… elsewhere, or --overwrite here",
     )
 
 
 def test_a_run_is_resumed_where_there_is_something_and_else_begun(run: Run, untrained: Project) -> None:
     states = untrained.folder / "run" / "states"
     states.mkdir(parents=True)  # as a process leaves it that was killed before its first state
-    assert "going on after" not in run("--resume-or-start", "training.max_steps=2").err
+    assert "continuing after" not in run("--resume-or-start", "training.max_steps=2").err
     [newest, *_] = sorted(path.name for path in states.iterdir())
     said = run("--resume-or-start", "training.max_steps=3")
-    assert (said.code, "going on after update 2 of 3" in said.err) == (0, True)
+    assert (said.code, "continuing after update 2 of 3" in said.err) == (0, True)
     assert newest == "step-00000002.safetensors"
 
 
@@ -375,7 +375,7 @@ def test_a_copy_of_a_run_leaves_the_original_alone(how: str, call: Call, project
     before = {path: path.stat().st_mtime_ns for path in original.rglob("*")}
     refused(
         call(main, "--config", copy / "config.yaml", how),
-        f"{copy}/config.yaml lies in one folder of a run and names another, {original}; say which is meant: "
+        f"{copy}/config.yaml is in one run's folder but names another, {original}; say which is meant: "
         f"output={copy} or output={original}",
     )
     said = call(main, "--config", copy / "config.yaml", how, f"output={copy}", "training.max_steps=1")

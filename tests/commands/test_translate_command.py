@@ -250,17 +250,17 @@ def test_unknown_words_are_listed_apart(translate: Call) -> None:
     [
         (
             ("--n-best", "2", "--search", "greedy"),
-            "greedy search finds one translation of each sentence, not 2; use beam search or samples",
+            "greedy search finds one translation of each sentence, not 2; use beam search or sampling",
         ),
         (("--n-best", "4"), "a beam of 3 cannot give 4 translations; use a beam size of 4"),
         (
             ("--beam-size", "2", "--search", "greedy"),
-            "greedy search has no beam_size; leave it out, or search by beam",
+            "greedy search has no beam_size; leave it out, or use beam search",
         ),
-        (("--top-k", "2", "--seed", "3"), "beam search has no seed and no top_k; leave it out, or search by sample"),
+        (("--top-k", "2", "--seed", "3"), "beam search has no seed and no top_k; leave it out, or use sample search"),
         (
             ("--search", "sample", "--length-penalty", "1"),
-            "sample search has no length_penalty; leave it out, or search by beam",
+            "sample search has no length_penalty; leave it out, or use beam search",
         ),
         (("--length-penalty", "-1"), "asked for: decoding.length_penalty: given -1.0, allowed: a number from 0 to 10"),
         (("--length-penalty", "nan"), "asked for: decoding.length_penalty: given nan, allowed: a number from 0 to 10"),

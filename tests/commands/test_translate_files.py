@@ -101,7 +101,7 @@ def test_output_appears_only_when_it_is_complete(
     output.write_text("older\n", encoding="utf-8")
     said = translate("--output", output, stdin=b"el gato\n\xff\n")
     message = "standard input, line 2, byte 1: invalid start byte; give UTF-8 text"
-    kept = f"lines that were done by then: 1, in {output}.part1"
+    kept = f"lines finished by then: 1, in {output}.part1"
     assert said == Outcome(2, "", f"{kept}\nerror: {message}\n")
     assert output.read_text(encoding="utf-8") == "older\n"
     assert sorted(tmp_path.iterdir()) == [output, tmp_path / "out.part1"]
@@ -115,7 +115,7 @@ def test_what_was_done_before_an_error_is_kept(
     for number in (1, 2):
         said = translate("--output", tmp_path / "out", stdin=bad)
         assert (said.code, said.out) == (2, "")
-        assert f"lines that were done by then: 4, in {tmp_path}/out.part{number}\n" in said.err
+        assert f"lines finished by then: 4, in {tmp_path}/out.part{number}\n" in said.err
     parts = [tmp_path / "out.part1", tmp_path / "out.part2"]
     assert sorted(tmp_path.iterdir()) == parts
     assert {part.read_text(encoding="utf-8") for part in parts} == {joined(translator.translate(LINES[:4]))}

@@ -310,7 +310,7 @@ def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.Lo
 def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     for steps, warned in (5, False), (4, True):
         train(tiny.config(f"training.max_steps={steps}"), overwrite=True)
-        warning = f"training.schedule.warmup_steps is 5, and the run has {steps} updates: lower it, or the "
+        warning = f"training.schedule.warmup_steps is 5, but the run has {steps} updates: lower it, or the "
         assert (warning in caplog.text) == warned
 
 
@@ -415,7 +415,7 @@ def test_another_vocabulary_is_another_run(tiny: TinyProject, mixed: tuple[str, 
     train(tiny.config(*settings, "data.train=[a, crawl-1]"), resume=True)
     with pytest.raises(
         CheckpointError,
-        match=r"\n  the vocabularies have changed: through data.train, training.start_from or the version",
+        match=r"\n  the vocabularies have changed: because of data.train, training.start_from or a library's version",
     ):
         train(tiny.config(*settings, "data.train=[a, {split: crawl-1, vocabulary: false}]"), resume=True)
 
@@ -458,7 +458,7 @@ def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 @pytest.mark.parametrize(
-    ("split", "remedy"), [("train", "data.filter.max_tokens"), ("val", "validation text is never left out")]
+    ("split", "remedy"), [("train", "data.filter.max_tokens"), ("val", "validation text is never dropped")]
 )
 def test_sentences_longer_than_the_positions(split: str, remedy: str, positions: str, tiny: TinyProject) -> None:
     corpus = tiny.folder / "corpus"
@@ -476,7 +476,7 @@ def test_sentences_longer_than_the_positions(split: str, remedy: str, positions:
     with pytest.raises(DataError) as caught:
         train(config)
     assert str(caught.value).startswith(
-        f"{split} line {line} has 31 tokens with the end of the sentence, "
+        f"{split} line {line} has 31 tokens, including the end of the sentence, "
         "but learned positions go up to model.max_positions: 30; raise it"
     )
     assert remedy in str(caught.value)

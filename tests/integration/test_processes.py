@@ -193,7 +193,7 @@ def test_a_signal_to_any_process_stops_all(tiny: TinyProject) -> None:
     processes[1].terminate()
     codes, said = ended(processes, tiny.folder)
     assert codes == [143, 143], said
-    assert said[0].endswith("\nstopped by SIGTERM; all is saved. Go on with the same command and --resume\n")
+    assert said[0].endswith("\nstopped by SIGTERM; all is saved. Continue with the same command and --resume\n")
     assert said[1] == ""
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20
 
@@ -211,9 +211,9 @@ def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
     assert "Traceback" not in "".join(said)
     errors = [line for line in "".join(said).split("\n") if line.startswith("error: ")]
     assert errors == [
-        "error: another process of this run has ended, and this one cannot go on without it; "
-        "its own message, or the report of torchrun, says why; with neither it was killed, as when memory runs out. "
-        "Go on with the same command and --resume"
+        "error: another process of this run has ended, and this one cannot continue without it; "
+        "its message, or torchrun's report, says why. Without either it was killed, as when memory runs out. "
+        "Continue with the same command and --resume"
     ]
 
 
@@ -272,7 +272,7 @@ def test_one_command_starts_all_processes(tiny: TinyProject, uninterrupted: Call
     with started(tiny, "processes=2", *WITHOUT_DROPOUT) as process:
         out, said = process.communicate(timeout=200)
     assert (process.returncode, out) == (0, "")
-    assert "; training on cpu, 2 processes (ddp) of 1 threads, in float32\n" in said
+    assert "; training on cpu, 2 processes (ddp) of 1 CPU thread(s), in float32\n" in said
     assert said.count("the best model is ") == 1
     assert re.search(r"^memory: about \d+ MiB for each of 2 processes, besides Python and the text: ", said, re.M)
     assert_close_run(RunFolder(tiny.folder / "run"), uninterrupted(*WITHOUT_DROPOUT))
@@ -284,7 +284,7 @@ def test_ctrl_c_reaches_all_of_them_and_is_answered_once(tiny: TinyProject) -> N
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=200)
     assert process.returncode == 130, said
-    assert said.endswith("\nstopped by SIGINT; all is saved. Go on with the same command and --resume\n")
+    assert said.endswith("\nstopped by SIGINT; all is saved. Continue with the same command and --resume\n")
     assert said.count("stopped") == 1
     assert "Traceback" not in said
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20
@@ -326,6 +326,6 @@ def test_what_the_first_refuses_is_said_once(tiny: TinyProject) -> None:
         _, said = process.communicate(timeout=200)
     assert process.returncode == 2
     assert said == (
-        f"error: {tiny.folder}/run already holds a run; --resume goes on with it, --overwrite replaces it, "
-        "output=… leaves it alone\n"
+        f"error: {tiny.folder}/run already holds a run; --resume continues it, --overwrite replaces it, "
+        "output=… uses another folder\n"
     )

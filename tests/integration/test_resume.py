@@ -97,8 +97,7 @@ def test_sigterm_while_a_state_is_written_waits_for_that_one_alone(
             train(tiny.config())
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 7
     said = (
-        "the state after update 7 was still being written, and is the one that is kept: "
-        "the 2 after it will be made again"
+        "the state after update 7 was still being written, and is the one that is kept; updates to repeat after it: 2"
     )
     assert said in capsys.readouterr().err
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
@@ -217,12 +216,12 @@ def test_a_longer_run(kind: str, tiny: TinyProject, uninterrupted: Callable[...,
 def test_a_run_that_would_end_in_other_weights_is_not_made_longer(tiny: TinyProject) -> None:
     for setting, reason in (
         ("training.schedule.kind=cosine", "the cosine schedule ends with the run"),
-        ("training.average_last=2", "training.average_last is for the end of the run"),
+        ("training.average_last=2", "training.average_last depends on the end of the run"),
     ):
         train(tiny.config(setting, "training.max_epochs=1"), overwrite=True)
         with pytest.raises(CheckpointError) as caught:
             train(tiny.config(setting), resume=True)
-        assert f"  training.max_epochs: 1 → 3, but {reason}; a new run may go on from its model" in str(caught.value)
+        assert f"  training.max_epochs: 1 → 3, but {reason}; a new run can continue from its model" in str(caught.value)
 
 
 def test_more_patience(
@@ -231,7 +230,7 @@ def test_more_patience(
     overrides = ("training.optimizer.lr=1e-15", "training.patience=2", "training.max_epochs=9")  # Nothing gets better.
     run = train(tiny.config(*overrides, "training.patience=1"))
     assert newest_state(run)[1]["step"] == 2 * 7
-    assert "no better model at the last 1 validations: training.patience ends the run here" in capsys.readouterr().err
+    assert "validations without a better model: 1; training.patience ends the run here" in capsys.readouterr().err
     run = train(tiny.config(*overrides), resume=True)
     assert newest_state(run)[1]["step"] == 3 * 7
     assert_same_run(run, uninterrupted(*overrides))

@@ -81,7 +81,7 @@ def test_other_settings_are_refused_and_nothing_is_begun(
         f"training cannot start from {model}, which has other settings:\n"
         "  text.tokenizer.lowercase: false → true\n"
         "  model.ffn: 32 → 16\n"
-        "take these changes back, or leave training.start_from out"
+        "undo these changes, or leave training.start_from out"
     )
     assert not (tiny.folder / "tuned").exists()
 

@@ -57,14 +57,14 @@ def test_no_sound_state(tiny: TinyProject) -> None:
     stop(sigterm, update(2), tiny)
     truncate(tiny.folder / "run/states/step-00000002.safetensors")
     with pytest.raises(
-        CheckpointError, match=r"no training state to resume in .*; start anew elsewhere, output=…, or here, --overw"
+        CheckpointError, match=r"no training state to resume in .*; start over with output=… elsewhere, or -"
     ):
         train(tiny.config(), resume=True)
 
 
 def test_nothing_to_resume(tiny: TinyProject) -> None:
     with pytest.raises(
-        CheckpointError, match=r"no training state to resume in .*; start anew elsewhere, output=…, or here, --overw"
+        CheckpointError, match=r"no training state to resume in .*; start over with output=… elsewhere, or -"
     ):
         train(tiny.config(), resume=True)
 

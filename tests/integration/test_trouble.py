@@ -171,7 +171,7 @@ def test_out_of_memory_goes_on_in_pieces(
     disturbed = losses(train(tiny.config(*settings), overwrite=True))
     said = [line for line in capsys.readouterr().err.split("\n") if "out of memory" in line]
     assert said == [
-        f"out of memory at update {update}: from now on each batch is passed in 2 pieces, which add up to the same "
+        f"out of memory at update {update}: from now on each batch is processed in 2 pieces, which add up to the same "
         f"gradient; to avoid this, {REMEDIES}"
     ]
     assert disturbed == pytest.approx(undisturbed, rel=1e-4)

@@ -28,7 +28,7 @@ def test_other_settings_are_refused_and_all_named(tiny: TinyProject) -> None:
         "  model.dropout: 0.1 → 0.2",
         "  training.optimizer.lr: 0.005 → 0.002",
         "  decoding.max_extra: 2 → 5",
-        "take these changes back, or start a new run with output=…",
+        "undo these changes, or start a new run with output=…",
     ]
 
 
@@ -72,15 +72,15 @@ def test_a_finished_run_stays_as_it_is(tiny: TinyProject, caplog: pytest.LogCapt
     with pytest.raises(CheckpointError, match=r"training\.r_drop: 0\.0 → 1\.0"):
         train(tiny.config("training.r_drop=1.0"), resume=True)
     with pytest.raises(
-        CheckpointError, match=r"the run has made 21 updates, and training\.max_epochs .* after 14; raise"
+        CheckpointError, match=r"the run has made 21 updates, but training\.max_epochs .* after 14; raise"
     ):
         train(tiny.config("training.max_epochs=2"), resume=True)
     assert contents(run.path) == before
     os.truncate(run.model, 100)
-    with pytest.raises(CheckpointError, match=r"the best model of the run is gone: .*; train it anew with --overwrite"):
+    with pytest.raises(CheckpointError, match=r"the run's best model is lost: .*; train it again with --overwrite"):
         train(tiny.config(), resume=True)
     run.model.unlink()
-    with pytest.raises(CheckpointError, match=r"the best model of the run is gone: .*; train it anew with --overwrite"):
+    with pytest.raises(CheckpointError, match=r"the run's best model is lost: .*; train it again with --overwrite"):
         train(tiny.config(), resume=True)
 
 
@@ -91,7 +91,7 @@ def test_a_model_that_is_removed_meanwhile_is_missed(tiny: TinyProject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         at_call(patch, RunFolder, "finish", 1, lambda: pytest.fail("the run is over without a model"))
         at_call(patch, MetricsLog, "close", 1, remove)
-        with pytest.raises(CheckpointError, match=r"model\.safetensors was removed while training went on"):
+        with pytest.raises(CheckpointError, match=r"model\.safetensors was removed during training"):
             train(tiny.config("training.max_steps=1"))
 
 
@@ -101,8 +101,8 @@ def test_a_run_is_not_overwritten_by_accident(tiny: TinyProject) -> None:
     with pytest.raises(CheckpointError) as caught:
         train(tiny.config())
     assert str(caught.value) == (
-        f"{tiny.folder}/run already holds a run; --resume goes on with it, --overwrite replaces it, "
-        "output=… leaves it alone"
+        f"{tiny.folder}/run already holds a run; --resume continues it, --overwrite replaces it, "
+        "output=… uses another folder"
     )
     assert contents(tiny.folder / "run") == before
 

@@ -105,7 +105,7 @@ def test_more_processes_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         group_of(3, 4).own_device(torch.device("cuda"))
     assert str(caught.value) == (
         "more processes than CUDA devices, of which this machine has 3; "
-        "lower processes, or --nproc-per-node of torchrun, or use device=cpu"
+        "lower processes or torchrun's --nproc-per-node, or use device=cpu"
     )
 
 
@@ -128,7 +128,7 @@ def test_half_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         Group.of_environment()
     assert str(caught.value) == (
         "the environment sets WORLD_SIZE, as for several processes, but not RANK and MASTER_PORT; "
-        "start the processes by torchrun, or unset WORLD_SIZE"
+        "start the processes with torchrun, or unset WORLD_SIZE"
     )
 
 

@@ -135,7 +135,7 @@ def test_what_to_change() -> None:
     lower = "lower training.batch.max_tokens (now 4096) and raise training.batch.accumulate to make up for it"
     assert remedies(config) == f"{lower}, or set training.activation_checkpointing: true"
     assert remedies(config.model_copy(update={"activation_checkpointing": True})) == lower
-    assert remedies(config, processes=3).endswith(": true, or train in fewer processes than 3")
+    assert remedies(config, processes=3).endswith(": true, or train with fewer than 3 processes")
 
 
 def test_sizes_for_people() -> None:

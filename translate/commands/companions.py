@@ -1,8 +1,8 @@
-"""The other processes of a training, started by the first one where torchrun has started none.
+"""The other processes of a training, started by the first one unless torchrun has started them.
 
-The first stays what a training by itself is: it is told of signals, it speaks, and its exit code counts. The others end
-when it does, whatever becomes of it. torchrun's launcher would stand above all of them instead, with an exit code and a
-report of its own, and what it has started goes on without it where it is killed.
+The first acts like a training in a single process: it receives signals and prints messages, and its exit code counts.
+The others end when it does, for whatever reason. torchrun's launcher would be above all of them instead, with its own
+exit code and report, and if it is killed, the processes that it has started keep running.
 """
 
 import json
@@ -20,8 +20,8 @@ from translate.data.encoding import cores
 from translate.errors import TrainingError
 from translate.training.distributed import FAREWELL, Group, MeetingPlace
 
-# Two processes of one thread train faster than one of two where operations are small. Wide models gain nothing, and
-# take twice the memory. More than two were not measured.
+# Two processes of one thread train faster than one of two if operations are small. Wide models gain nothing, and take
+# twice the memory. More than two were not measured.
 USUAL, WIDEST = 2, 256
 
 START = f"""\
@@ -29,7 +29,7 @@ import json, os, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one tells the others.
 
 def end_with_the_first():
-    os.read(0, 1)  # It never writes: this ends when it does. A process that is still looking for it would not notice.
+    os.read(0, 1)  # It never writes: this returns when it ends. A process that is still connecting would not notice.
     time.sleep({FAREWELL.total_seconds()})
     os._exit(1)
 
@@ -44,7 +44,7 @@ def processes_for(config: Config) -> int:
     """How many processes are to train: as many as the config says, or else what suits this machine."""
     if config.processes is not None:
         return config.processes
-    if sys.platform == "win32":  # Not tried there, where some builds of PyTorch cannot let processes meet.
+    if sys.platform == "win32":  # Not tried there; some builds of PyTorch cannot connect processes.
         return 1
     if config.model.d_model > WIDEST or (config.device != "cpu" and torch.cuda.is_available()):
         return 1
@@ -56,10 +56,10 @@ def processes_for(config: Config) -> int:
 def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
     """Start `count` - 1 processes that train with the same arguments, and make this one the first of them.
 
-    The threads that PyTorch would take are shared out between them. They end, or are ended, when the context is left.
+    PyTorch's threads are divided between them. They end, or are killed, when the context is left.
 
     Raises:
-        TrainingError: one of them ended before it had met this one.
+        TrainingError: one of them ended before connecting to this one.
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, torch.get_num_threads() // count))
@@ -91,7 +91,7 @@ def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: MeetingPlace) 
         for other in others:
             if other.poll() is not None:
                 raise TrainingError(
-                    f"a process that was to train beside this one ended with exit code {other.returncode}; "
-                    "its own message says why. With processes=1 this one trains by itself"
+                    f"a process that was started to train with this one ended with exit code {other.returncode}; "
+                    "its own message says why. With processes=1, this one trains alone"
                 )
         time.sleep(0.01)

@@ -38,12 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--reference",
         type=Path,
         action="append",
-        help="file with the reference translations or labels; several times where there are several translations",
+        help="file with the reference translations or labels; repeat it for several reference translations",
     )
     parser.add_argument(
         "--json", type=Path, metavar="FILE.json", help="where to write the report; default: beside the model"
     )
-    parser.add_argument("--tokenized-bleu", action="store_true", help="also the BLEU of the torchtext tutorials")
+    parser.add_argument("--tokenized-bleu", action="store_true", help="also report the BLEU of the torchtext tutorials")
     add_search_options(parser)
     asked = parser.parse_args(arguments)
     leave_on_sigterm()
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Once(argparse.Action):
-    """An option that is refused when it is given again: of texts, unlike models, one is taken."""
+    """An option that may be given only once: unlike models, texts are taken one at a time."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
         if getattr(namespace, self.dest) is not None:
@@ -69,7 +69,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     if (asked.split is None) == (asked.source is None) or (asked.source is None) != (first is None):
         raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
     if asked.source is not None and asked.data_root is not None:
-        raise ConfigError("--data-root is the folder of a --split; leave it out beside --source and --reference")
+        raise ConfigError("--data-root is the folder of a --split; leave it out with --source and --reference")
     checkpoints = models_of(asked)
     report = report_path(asked, checkpoints)
     translator = Translator.load(checkpoints, asked.device)
@@ -78,14 +78,14 @@ def evaluate(asked: argparse.Namespace) -> None:
     settings = settings_of(translator, asked)
     log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
     if another := another_report(report, text, list(references), settings, translator):
-        log.warning("%s is replaced, which was about %s; --json FILE.json keeps both", report, another)
+        log.warning("replacing %s, which was about %s; --json FILE.json keeps both", report, another)
     keep_memory()
     scored = score(
         translator, text, settings, references=references, checkpoints=checkpoints, tokenized=asked.tokenized_bleu
     )
     try:
         scored.write(report)
-    finally:  # Where it cannot be written, the scores are not lost; where the reader has left, neither is the report.
+    finally:  # If writing fails, the scores are not lost; if the reader of the output has left, neither is the report.
         print(scored.report.format())
         warn_of_truncated(scored.details["truncated"], len(text.source))
     rate = scored.details["sentences_per_second"]
@@ -114,33 +114,33 @@ def read_text(asked: argparse.Namespace, translator: "Translator", reference: Pa
 
 
 def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]]:
-    """Further translations of a text, one for each line, behind their name. DataError where there are more or fewer."""
+    """A name, and further translations of a text, one per line. DataError if there are more or fewer."""
     from translate.data.lines import read_lines, text_sha256
 
     lines = read_lines(path)
-    while len(lines) > len(text.source) and not lines[-1].strip():  # as at the end of its other files
+    while len(lines) > len(text.source) and not lines[-1].strip():  # as at the end of the text's other files
         lines.pop()
     if len(lines) != len(text.source):
-        raise DataError(f"{path} has {len(lines)} lines, and {text.name} has {len(text.source)}: give one for each")
+        raise DataError(f"{path} has {len(lines)} lines, but {text.name} has {len(text.source)}: give one for each")
     return f"{path.name}, sha256 {text_sha256(lines)[:8]}…", lines
 
 
 def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     """Where the report goes, by default beside the first model.
 
-    ConfigError where it, or the translations beside it, would replace what is read.
+    ConfigError if it, or the translations beside it, would replace a file that is read.
     """
     from translate.scoring import beside
 
     name = asked.source.name if asked.split is None else asked.split.replace("/", "-")
     path: Path = asked.json or checkpoints[0].parent / f"{name}.json"
     if exists(path) and not path.is_file():
-        raise ConfigError(f"{path} is no file that a report can be written to; name one: --json FILE")
+        raise ConfigError(f"{path} is not a file that a report can be written to; name one: --json FILE")
     folder = path.parent
-    while not exists(folder):  # It is made, and so are those above it.
+    while not exists(folder):  # Missing folders are created later.
         folder = folder.parent
     if not os.access(folder, os.W_OK):
-        raise ConfigError(f"no report can be written to {folder}; name another file: --json FILE")
+        raise ConfigError(f"cannot write a report to {folder}; name another file: --json FILE")
     read = {file.resolve() for file in (*checkpoints, asked.source, *(asked.reference or [])) if file is not None}
     written = {path.resolve(), beside(path).resolve()}
     if len(written) == 1 or read & written:
@@ -152,7 +152,7 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
         raise ConfigError(
             f"the translations would replace {beside(path)}, which belongs to no report; name another file: --json FILE"
         )
-    if not path.name.endswith(".json"):  # It might be the text of the split, which is found later.
+    if not path.name.endswith(".json"):  # It might be the text of the split, which is looked up later.
         raise ConfigError(f"the report {path} needs a name that ends in .json: --json FILE")
     return path
 
@@ -160,7 +160,7 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
 def another_report(
     report: Path, text: "ParallelText", references: list[str], settings: "DecodingConfig", translator: "Translator"
 ) -> str | None:
-    """What the report that is there was about, where that was another text, search or choice of models."""
+    """What an existing report was about, if that was another text, search or choice of models."""
     from translate.config.schema import DecodingConfig
 
     models = [each.about for each in (translator.saved, *translator.others)]
@@ -170,7 +170,7 @@ def another_report(
         before = json.loads(report.read_bytes())
         then = {
             "text": [before["variant"], before.get("further_references", [])],
-            # Settings younger than the report had their defaults; the size of batches changes no translation.
+            # Settings newer than the report had their defaults; the batch size changes no translation.
             "search": DecodingConfig().model_dump(mode="json") | before["decoding"] | {"batch_tokens": batch_tokens},
             "model": [before["model"], *before["ensemble_with"]],
         }
@@ -181,7 +181,7 @@ def another_report(
 
 
 def describe(settings: "DecodingConfig") -> str:
-    """How is searched, in a few words."""
+    """The search, in a few words."""
     if settings.search == "greedy":
         return "greedy search"
     if settings.search == "sample":

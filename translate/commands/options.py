@@ -13,34 +13,34 @@ log = logging.getLogger("translate")
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add `checkpoint` and `device`, and how to search; what is left out is as in the model."""
+    """Add `--checkpoint`, `--device` and how to search; what is not given is as in the model."""
     parser.add_argument(
         "--checkpoint",
         type=Path,
         action="append",
         metavar="FILE",
-        help="model file; several times for an ensemble; default: of the newest finished run in checkpoints/",
+        help="model file; repeat it for an ensemble; default: that of the run in checkpoints/ that finished last",
     )
     parser.add_argument("--search", choices=("greedy", "beam", "sample"), help="default: as the model was configured")
     parser.add_argument("--beam-size", type=int, metavar="K", help="hypotheses kept alive in beam search")
     parser.add_argument("--length-penalty", type=float, metavar="A", help="exponent of the length in the score")
-    parser.add_argument("--temperature", type=float, metavar="T", help="of samples: below 1 more probable, above less")
-    parser.add_argument("--top-k", type=int, metavar="K", help="of samples: drawn from the K most probable tokens")
-    parser.add_argument("--seed", type=int, metavar="N", help="of samples: another seed draws other translations")
+    parser.add_argument("--temperature", type=float, metavar="T", help="sampling: below 1 favours probable tokens")
+    parser.add_argument("--top-k", type=int, metavar="K", help="sampling: draw from the K most probable tokens")
+    parser.add_argument("--seed", type=int, metavar="N", help="sampling: another seed draws other translations")
     parser.add_argument(
         "--max-ratio",
         type=float,
         metavar="R",
-        help="most tokens of a translation for each of its source, beside decoding.max_extra",
+        help="maximum number of target tokens for each source token, plus decoding.max_extra",
     )
     parser.add_argument(
         "--max-source",
         type=int,
         metavar="N",
-        help="most tokens that are read of a line, if the model can place as many",
+        help="maximum number of tokens read from a line; learned positions may set a lower one",
     )
     parser.add_argument(
-        "--batch-tokens", type=int, metavar="N", help="source tokens that are searched together, padding counted"
+        "--batch-tokens", type=int, metavar="N", help="source tokens decoded together, including padding"
     )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
 
@@ -57,7 +57,7 @@ def models_of(asked: argparse.Namespace) -> list[Path]:
 
 
 def warn_of_truncated(truncated: int, translations: int) -> None:
-    """Say how many of so many translations the length limit has cut off, if any."""
+    """Warn of translations that the length limit has cut off, if any."""
     if truncated:
         log.warning(
             "%d of %d translations were cut off at the length limit; --max-ratio raises it", truncated, translations
@@ -65,7 +65,7 @@ def warn_of_truncated(truncated: int, translations: int) -> None:
 
 
 def settings_of(translator: "Translator", asked: argparse.Namespace) -> "DecodingConfig":
-    """How to search: as the model was configured, but for what is asked for. ConfigError where that cannot be."""
+    """How to search: as the model was configured, except for what is asked for. ConfigError if that is invalid."""
     return translator.settings(
         search=asked.search,
         beam_size=asked.beam_size,

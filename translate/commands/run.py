@@ -1,6 +1,6 @@
 """What all commands share: UTF-8 streams, messages on standard error, and exit codes.
 
-0 is success, 2 a mistake of the user's (one message, no traceback), 130 Ctrl-C, 143 SIGTERM.
+0 is success, 2 a mistake in the request (one message, no traceback), 130 Ctrl-C, 143 SIGTERM.
 """
 
 import errno
@@ -27,8 +27,8 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
     reopen_closed_output()
     use_utf8()
     logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
-    logging.getLogger("translate").setLevel(logging.INFO)  # Of libraries warnings are enough.
-    # Processes that share a machine are slowed down many times by threads that wait for each other in a busy loop.
+    logging.getLogger("translate").setLevel(logging.INFO)  # From libraries, warnings are enough.
+    # Threads that wait for each other in a busy loop slow down processes that share a machine many times over.
     # OpenMP reads this when PyTorch is imported, which happens inside `work`.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     ctrl_c = CtrlC()
@@ -42,8 +42,8 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
         if (error.name or "translate").startswith("translate"):
             raise
         tell(
-            f"error: {sys.executable} has no package {error.name!r}; use the Python of the environment that the README "
-            "makes, .venv/bin/python, or install it there"
+            f"error: {sys.executable} has no package {error.name!r}; use the Python of the README's environment, "
+            ".venv/bin/python, or install it there"
         )
         return 2
     except KeyboardInterrupt:
@@ -74,7 +74,7 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
 
 
 class CtrlC:
-    """Whether it came; what it does otherwise stays as it is."""
+    """Records whether Ctrl-C came; what it does otherwise stays the same."""
 
     def __init__(self) -> None:
         self.came = False
@@ -83,7 +83,7 @@ class CtrlC:
             signal.signal(signal.SIGINT, self._note)
 
     def forget(self) -> None:
-        """Look no longer."""
+        """Stop watching."""
         if callable(self._handler):
             signal.signal(signal.SIGINT, self._handler)
 
@@ -94,18 +94,18 @@ class CtrlC:
 
 
 def leave_on_sigterm() -> None:
-    """Let SIGTERM end this process by way of all that tidies up behind it, such as a file that is half written."""
+    """Let SIGTERM end this process only after cleaning up, for example a half-written file."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(SIGTERM_CODE))
 
 
 def drop_output() -> None:
-    """Let standard output lead nowhere: while shutting down Python would complain of what it could not write."""
+    """Redirect standard output to nowhere: at exit, Python would complain of what it could not write."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def reopen_closed_output() -> None:
-    """Let what was closed before we began lead nowhere: Python has None in its place, and the next file its number."""
-    while (place := os.open(os.devnull, os.O_RDWR)) < 3:  # It gets the lowest number that is free.
+    """Redirect closed standard streams to nowhere: Python has None for them, and the next file gets their number."""
+    while (place := os.open(os.devnull, os.O_RDWR)) < 3:  # A new file gets the lowest free number.
         pass
     os.close(place)
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - until the process ends

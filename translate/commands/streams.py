@@ -1,5 +1,5 @@
-"""What comes in and goes out of translate.py: lines of arguments, of a file or of standard input; translations to
-standard output, or to a file that appears when it is complete."""
+"""Input and output of translate.py: lines from arguments, a file or standard input; translations to standard output, or
+to a file that appears once it is complete."""
 
 import argparse
 import logging
@@ -28,7 +28,7 @@ log = logging.getLogger("translate")
 
 
 def source_lines(asked: argparse.Namespace) -> Iterator[list[str]]:
-    """The lines to translate, some at a time: arguments, a file, or standard input as it comes."""
+    """The lines to translate, some at a time: arguments, a file, or standard input as it arrives."""
     from translate.data.lines import chunks, read_lines
 
     if asked.sentences and asked.input:
@@ -40,13 +40,13 @@ def source_lines(asked: argparse.Namespace) -> Iterator[list[str]]:
 
 def argument_lines(sentences: Sequence[str]) -> list[str]:
     """The lines of the arguments. DataError names a sentence that is not UTF-8."""
-    # Python has decoded the arguments as the locale says, and in the C locale that is ASCII.
+    # Python has decoded the arguments by the locale, and in the C locale that is ASCII.
     texts = [decode(os.fsencode(text), f"sentence {number}") for number, text in enumerate(sentences, start=1)]
     return [line.removesuffix("\r") for text in texts for line in text.split("\n")]
 
 
 def standard_input() -> Iterator[list[str]]:
-    """The lines of standard input that have arrived, so that whoever writes one by one gets an answer to each.
+    """The lines of standard input as they arrive, so that whoever writes them one by one gets an answer to each.
 
     DataError names a line that is not UTF-8; those before it come first.
     """
@@ -54,7 +54,7 @@ def standard_input() -> Iterator[list[str]]:
         return
     stream = cast("BufferedReader", sys.stdin.buffer)
     lines: list[str] = []
-    begun: list[bytes] = []  # what has arrived of the line under way
+    begun: list[bytes] = []  # what has arrived of the current line
     number = 0
     try:
         while block := stream.read1(BLOCK):
@@ -81,13 +81,13 @@ def standard_input() -> Iterator[list[str]]:
 
 
 def line_of(content: bytes, number: int) -> str:
-    """A line of standard input. DataError where it is not UTF-8."""
+    """A line of standard input. DataError if it is not UTF-8."""
     line = decode(content.removesuffix(b"\r"), f"standard input, line {number}")
     return line.removeprefix("\ufeff") if number == 1 else line
 
 
 def more_has_arrived(stream: "BufferedReader") -> bool:
-    """Whether the next read need not wait; False where that cannot be known, as on Windows."""
+    """Whether the next read would not have to wait; False if that cannot be known, as on Windows."""
     try:
         return bool(select([stream], [], [], 0)[0])
     except (OSError, ValueError):
@@ -95,7 +95,7 @@ def more_has_arrived(stream: "BufferedReader") -> bool:
 
 
 def decode(content: bytes, place: str) -> str:
-    """UTF-8 to text. DataError names the place of what is none."""
+    """Decode UTF-8. DataError names the place of anything else."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -104,9 +104,9 @@ def decode(content: bytes, place: str) -> str:
 
 @contextmanager
 def progress(*, shown: bool) -> "Iterator[tqdm[NoReturn]]":
-    """A count of the lines on standard error, where that is a terminal, with messages above it.
+    """A count of the lines on standard error, if that is a terminal, with messages above it.
 
-    Not beside translations on standard output: those may be on the same terminal, or in a pager there.
+    Not shown with translations on standard output: those may be on the same terminal, or in a pager there.
     """
     from tqdm import tqdm
     from tqdm.contrib.logging import logging_redirect_tqdm
@@ -117,7 +117,7 @@ def progress(*, shown: bool) -> "Iterator[tqdm[NoReturn]]":
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that appears under its name once all is written. DataError where that cannot be.
+    """Standard output, or a file that appears under its name once all is written. DataError if that fails.
 
     What was written before an error, or Ctrl-C, is kept under another name.
     """
@@ -125,7 +125,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     try:
-        # What is there and no file, such as /dev/null or a pipe, must not be replaced by one; a folder says so at once.
+        # What exists but is no file, such as /dev/null or a pipe, must not be replaced by one; a folder fails at once.
         if path.exists() and not path.is_file():
             with path.open("w", encoding="utf-8", newline="\n") as text:
                 yield text
@@ -141,8 +141,8 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
 
 
 def keep_part(text: TextIO, place: Path, path: Path) -> None:
-    """Give the lines that were done before an error a name beside that of the whole, and say so."""
-    with suppress(OSError):  # The disk may be full: then what is on it counts.
+    """Keep the lines finished before an error in a file beside the intended one, and say so."""
+    with suppress(OSError):  # If the disk is full, keep what is already on it.
         text.flush()
     lines = place.read_bytes()
     lines = lines[: lines.rfind(b"\n") + 1]
@@ -151,4 +151,4 @@ def keep_part(text: TextIO, place: Path, path: Path) -> None:
     os.truncate(place, len(lines))
     names = (path.with_name(f"{path.name}.part{number}") for number in count(1))
     part = place.rename(next(name for name in names if not name.exists()))
-    log.info("lines that were done by then: %d, in %s", lines.count(b"\n"), part)
+    log.info("lines finished by then: %d, in %s", lines.count(b"\n"), part)

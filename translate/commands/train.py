@@ -1,6 +1,6 @@
 """Train a model: translate-train --config FILE [section.key=value ...] [--resume | --resume-or-start | --overwrite].
 
-Several processes of it, started by torchrun or by the first one, train one model together and speak with one voice.
+Several processes, started by torchrun or by the first one, train one model together; each message is printed once.
 """
 
 import argparse
@@ -24,17 +24,17 @@ log = logging.getLogger("translate")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
-    parser = argparse.ArgumentParser(description="Train a translation model as a config file says.")
+    parser = argparse.ArgumentParser(description="Train a translation model as described by a config file.")
     parser.add_argument(
         "--config", type=Path, required=True, help="YAML file; docs/configuration.md explains every key"
     )
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that replace the file's")
     again = parser.add_mutually_exclusive_group()
-    again.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    again.add_argument("--resume", action="store_true", help="continue an interrupted run")
     again.add_argument(
-        "--resume-or-start", action="store_true", help="the same where there is a state to go on from, else begin"
+        "--resume-or-start", action="store_true", help="the same if there is a saved state, otherwise begin the run"
     )
-    again.add_argument("--overwrite", action="store_true", help="start anew in a folder that already holds a run")
+    again.add_argument("--overwrite", action="store_true", help="start over in a folder that already holds a run")
     given = sys.argv[1:] if arguments is None else arguments
     asked = parser.parse_intermixed_args(given)
     leave_on_sigterm()  # until there is something to save
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from translate.training.distributed import Group, number_in_environment
 
             if number_in_environment("WORLD_SIZE") > 1:
-                together = Group.of_environment()  # Before anything can go wrong, so that one of them says it.
+                together = Group.of_environment()  # Before anything can go wrong, so that only one of them reports it.
         with together or nullcontext():
             config = load_config(asked.config, asked.overrides)
         if not started_together:
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             nonlocal interrupted
             interrupted = stop.exit_code
             how = " and --resume in place of --overwrite" if asked.overwrite else " and --resume"
-            log.info("%s; all is saved. Go on with the same command%s", stop, "" if asked.resume_or_start else how)
+            log.info("%s; all is saved. Continue with the same command%s", stop, "" if asked.resume_or_start else how)
             return
         log.info("the best model is %s", folder.model)
 
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
-    """CheckpointError where the folder of the run is not there to be resumed, or may not be the one that is meant."""
+    """CheckpointError if there is no folder to resume, or if it may not be the one that is meant."""
     from translate.errors import CheckpointError
     from translate.paths import resolved
     from translate.runs import RunFolder
@@ -107,7 +107,7 @@ def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
             f"there is no run to resume: {run_folder.path} does not exist; leave --resume out to begin one, or "
             "name the folder it was moved to with output=FOLDER"
         )
-    # A resolved config names its folder. In a copy of that it would change the original.
+    # A resolved config names its folder. Used in a copy of that folder, it would change the original.
     here = asked.config.parent
     beside = RunFolder(here)
     is_of_a_run = asked.config.name == beside.config.name and any(
@@ -116,6 +116,6 @@ def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
     named = any(override.startswith("output=") for override in asked.overrides)
     if is_of_a_run and not named and resolved(here) != resolved(run_folder.path):
         raise CheckpointError(
-            f"{asked.config} lies in one folder of a run and names another, {run_folder.path}; say which is meant: "
+            f"{asked.config} is in one run's folder but names another, {run_folder.path}; say which is meant: "
             f"output={here} or output={run_folder.path}"
         )

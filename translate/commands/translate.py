@@ -26,28 +26,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "sentences", nargs="*", metavar="SENTENCE", help="without any, --input or standard input is read"
     )
-    parser.add_argument("--input", type=Path, help="file with one sentence a line, plain, .gz or .zst")
+    parser.add_argument("--input", type=Path, help="file with one sentence per line, plain, .gz or .zst")
     parser.add_argument("--output", type=Path, help="file for the translations instead of standard output")
     parser.add_argument(
         "--n-best",
         type=positive,
         metavar="N",
-        help="print at most N translations a sentence, one of an empty line: line number, log-probability, length, "
-        "score and text, between tabs; or N labels: line number, log-probability and label",
+        help="print up to N translations of each line (one for an empty line): line number, log-probability, length, "
+        "score and text, separated by tabs; or N labels: line number, log-probability and label",
     )
     parser.add_argument(
         "--score",
         type=Path,
         metavar="FILE",
-        help="print the natural logarithm of the probability of each line of this file, as the translation of its "
-        "line; translate nothing",
+        help="do not translate; print the natural logarithm of the probability of each line of this file as the "
+        "translation of the input line",
     )
     parser.add_argument(
-        "--unknown", action="store_true", help="also name the words of each line, or its characters, that are unknown"
+        "--unknown",
+        action="store_true",
+        help="also list the words (or characters) of each line that are unknown",
     )
     add_search_options(parser)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    end = given.index("--") if "--" in given else len(given)  # of the options; argparse would look for some behind it
+    end = given.index("--") if "--" in given else len(given)  # of the options; argparse would look for more after it
     asked = parser.parse_intermixed_args(given[:end])
     asked.sentences += given[end + 1 :]
     asked.input, asked.output = (None if path == Path("-") else path for path in (asked.input, asked.output))
@@ -63,7 +65,7 @@ def positive(text: str) -> int:
 
 
 def translate(asked: argparse.Namespace) -> None:
-    """Read, translate or score, write; one line, or one group of n rows, comes out for each line that goes in."""
+    """Read, translate or score, write; each line in gives one line out, or one group of n rows."""
     from translate.data.inventory import text_files
     from translate.device import keep_memory, release_memory
     from translate.translator import Translator
@@ -82,7 +84,7 @@ def translate(asked: argparse.Namespace) -> None:
     )
     typing = not asked.sentences and not asked.input and sys.stdin is not None and sys.stdin.isatty()
     if typing:
-        log.info("type a sentence and Enter; Ctrl-D ends")
+        log.info("type a sentence and press Enter; Ctrl-D ends")
     keep_memory()
     number = 0
     with open_output(asked.output) as output, progress(shown=bool(asked.output) and not typing) as bar:
@@ -108,19 +110,19 @@ class Translating:
         self.truncated = 0
 
     def rows(self, lines: list[str], first: int) -> Iterator[str]:
-        """What is printed of these lines, the first of which has the number `first`."""
+        """What is printed for these lines, the first of which has the number `first`."""
         found = self.translator.n_best(lines, self.n_best or 1, self.settings, first_line=first)
         for number, hypotheses in enumerate(found, first):
             yield from self.columns(number, hypotheses) if self.n_best else [f"{hypotheses[0].text}\n"]
             self.truncated += not hypotheses[0].finished
 
     def end(self, lines: int) -> None:
-        """Say what there is to be said of so many lines."""
+        """Give the warnings that are due after this many lines."""
         warn_of_truncated(self.truncated, lines)
 
 
 class Scoring:
-    """Lines in, and out how probable the line at the same place of a file is as their translation."""
+    """Lines in; out comes how probable the corresponding line of a file is as the translation of each."""
 
     def __init__(self, translator: "Translator", settings: "DecodingConfig", path: Path) -> None:
         from translate.data.lines import read_lines
@@ -129,7 +131,7 @@ class Scoring:
         self.given = read_lines(path)
 
     def rows(self, lines: list[str], first: int) -> Iterator[str]:
-        """What is printed of these lines, the first of which has the number `first`."""
+        """What is printed for these lines, the first of which has the number `first`."""
         given = self.given[first - 1 : first - 1 + len(lines)]
         if len(given) < len(lines):
             raise DataError(f"{self.path} has {len(self.given)} lines, fewer than there are to translate")
@@ -137,14 +139,13 @@ class Scoring:
         return (f"{figure:.4f}\n" for figure in figures)
 
     def end(self, lines: int) -> None:
-        """DataError where the file has more than so many lines."""
+        """DataError if the file has more lines than this."""
         if lines != len(self.given):
             raise DataError(f"{self.path} has {len(self.given)} lines, more than the {lines} to translate")
 
 
 def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | None]]) -> None:
-    """ConfigError where the translations would replace one of the files that are `read`, or be no archive in spite of
-    their name."""
+    """ConfigError if the translations would replace one of the files that are `read`, or be named like an archive."""
     if output is None:
         return
     if output.suffix in (".gz", ".zst"):

@@ -1,6 +1,6 @@
-"""Training states: all that a run needs to go on as if it had never stopped.
+"""Training states: everything a run needs to continue as if it had never stopped.
 
-Weights, optimizer, random state and progress, in one file each, the last few of them in the run's folder.
+Each file holds weights, optimizer, random state and progress; the run's folder keeps the last few.
 """
 
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger("translate")
 
 
 class StateStore:
-    """The newest training states in one folder. What else is written in their order shares their `writer`."""
+    """The newest training states in one folder. Files written in order with them share their `writer`."""
 
     def __init__(self, folder: Path, keep_last: int, writer: Writer | None = None) -> None:
         self.folder = folder
@@ -34,12 +34,12 @@ class StateStore:
         self._newest: tuple[int, Future[None]] | None = None
 
     def save(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Copy the state after `step` updates; write it while training goes on, then remove all but the last few.
+        """Copy the state after `step` updates, write it while training continues, then remove all but the last few.
 
-        Until it is whole the state before it is the newest. The copy takes as much memory as the state.
+        Until it is complete, the previous state is the newest. The copy takes as much memory as the state.
 
         Raises:
-            CheckpointError: what was to be written before could not be.
+            CheckpointError: an earlier file could not be written.
         """
 
         def write(copies: Mapping[str, Tensor]) -> None:
@@ -48,29 +48,29 @@ class StateStore:
         self._newest = step, self._writer.later(str(self.folder), tensors, write)
 
     def reserve(self, tensors: dict[str, Tensor]) -> None:
-        """Get the memory for copies of such states while training goes on."""
+        """Allocate the memory for copies of such states while training continues."""
         self._writer.reserve(str(self.folder), tensors)
 
     def unwritten(self) -> int | None:
-        """The update after which the newest state was copied, if that is not written yet."""
+        """The update after which the newest state was copied, if that state is not written yet."""
         return None if self._newest is None or self._newest[1].done() else self._newest[0]
 
     def wait(self) -> None:
-        """Until all is written. CheckpointError if it could not be."""
+        """Wait until everything is written. CheckpointError if that failed."""
         self._writer.wait()
 
     def _write(self, step: int, tensors: Mapping[str, Tensor], values: dict[str, Any]) -> None:
         path = self.folder / f"step-{step:08d}.safetensors"
         write_tensors(path, tensors, {"format": FORMAT, **values})
         states = self.paths()
-        newest = states.index(path)  # Those before it in the list are damaged ones that a resume has passed over.
+        newest = states.index(path)  # Any before it in the list are damaged ones that a resume has skipped.
         for old in [*states[:newest], *states[newest + self.keep_last :]]:
             old.unlink()
-        for unfinished in self.folder.glob(f".{PATTERN}.*"):  # left by a process that was killed while it wrote
+        for unfinished in self.folder.glob(f".{PATTERN}.*"):  # left by a process that was killed while writing
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def load_newest(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The newest state that is sound; damaged ones are passed over, and named in the log.
+        """The newest intact state; damaged ones are skipped, and named in the log.
 
         Raises:
             CheckpointError: there is none.
@@ -84,7 +84,7 @@ class StateStore:
             except CheckpointError as error:
                 log.warning("%s; going back to the state before it", error)
         raise CheckpointError(
-            f"no training state to resume in {self.folder}; start anew elsewhere, output=…, or here, --overwrite"
+            f"no training state to resume in {self.folder}; start over with output=… elsewhere, or --overwrite here"
         )
 
     def paths(self) -> list[Path]:
@@ -93,7 +93,7 @@ class StateStore:
 
 
 def pack(parallel: Single, optimizers: Sequence[optim.Optimizer], processes: Processes) -> dict[str, Tensor]:
-    """Weights and optimizer state, whole, and the random state of every process, as named tensors."""
+    """Unsharded weights and optimizer state, and the random state of every process, as named tensors."""
     tensors = {f"model.{name}": tensor for name, tensor in parallel.weights().items()}
     for number, optimizer in enumerate(optimizers):
         for index, state in optimizer.state_dict()["state"].items():
@@ -113,9 +113,9 @@ def unpack(
     processes: Processes,
     seed: tuple[int, int],
 ) -> None:
-    """Put back what `pack` gathered; the model and the optimizers are those of the same settings.
+    """Restore what `pack` gathered, into a model and optimizers of the same settings.
 
-    The random states of another number of processes help nobody: then new ones are made from `seed`.
+    Random states of another number of processes are of no use: then new ones are made from `seed`.
     """
     parallel.load({name: tensors[f"model.{name}"] for name, _ in parallel.model.named_parameters()})
     for number, optimizer in enumerate(optimizers):
@@ -124,7 +124,7 @@ def unpack(
         for name in (name for name in tensors if name.startswith(f"optimizer.{number}.")):
             index, key = name.split(".")[2:]
             value, parameter = tensors[name], parameters[int(index)]
-            # The count of steps is a number, not a tensor like the parameter.
+            # The step count is a scalar, not shaped like the parameter.
             state.setdefault(int(index), {})[key] = parallel.part_of(value, parameter) if value.ndim else value
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     if sum(name.startswith(_random("cpu", 0)) for name in tensors) != processes.count:

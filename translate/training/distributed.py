@@ -1,7 +1,7 @@
 """The processes that train one model together: which of them this is, and what they tell each other.
 
-Each works on its part of every update, and all take the same decisions: numbers are gathered, not guessed. The first
-one alone validates and writes. It knows nothing of models.
+Each works on its part of every update, and all make the same decisions: numbers are gathered, not guessed. Only the
+first one validates and writes. This module knows nothing of models.
 """
 
 import json
@@ -27,39 +27,39 @@ from translate.data.batching import Indices
 from translate.errors import ConfigError, TrainingError
 from translate.training.interrupt import Interrupted
 
-# How long a process waits for the others, which may have a corpus to encode or a validation to do. One that is gone is
-# noticed at once: its connections close.
+# How long a process waits for the others, which may be encoding a corpus or validating. One that has died is noticed at
+# once: its connections close.
 PATIENCE = timedelta(days=1)
-FAREWELL = timedelta(seconds=10)  # within which a process that ends in order has written its last line
+FAREWELL = timedelta(seconds=10)  # within which a process that ends normally writes its last line
 HERE = "127.0.0.1"
-PRESENT = "translate/present"  # counts in the store the processes that have found it
+PRESENT = "translate/present"  # key in the store: how many processes have found it
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
 
 
 class Part(NamedTuple):
-    """Pairs that one process works on: a batch or some of it. They count (1), or only keep the process in step (0)."""
+    """Pairs that one process works on: a batch or part of it. They count (1), or only keep the process in step (0)."""
 
     pairs: Indices
     weight: int
 
     def split(self, pieces: int) -> list["Part"]:
-        """The same in so many pieces, or as many as it has pairs."""
+        """The same in this many pieces, but no more than it has pairs."""
         return [Part(self.pairs[i::pieces], self.weight) for i in range(min(pieces, len(self.pairs)))]
 
 
 class Processes:
-    """A process by itself: what holds for several means for one of them."""
+    """A single process; `Group` does the same for one of several."""
 
     rank = 0
     count = 1
-    neighbours = 1  # of them on this machine, itself among them
+    neighbours = 1  # processes on this machine, including this one
 
     def parts(self, batches: Sequence[Indices]) -> list[Part]:
-        """What this process works on of the batches of one update: as many parts in each process.
+        """This process's parts of the batches of one update; each process has the same number of them.
 
-        Whole batches, as far as they come out even; each of the others is split, and no part is without a pair.
+        Whole batches, as far as they divide evenly; each of the others is split, and no part is empty.
         """
         return [Part(batch, 1) for batch in batches]
 
@@ -68,38 +68,38 @@ class Processes:
         return np.array([numbers], dtype=np.float64)
 
     def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
-        """A CPU tensor of each process; all have one shape."""
+        """The CPU tensors of all processes, which have the same shape."""
         return [tensor]
 
     def first(self, work: Callable[[], T]) -> T:
-        """What `work` returns in the first process, which alone does it, while the others wait.
+        """What `work` returns in the first process, which alone runs it, while the others wait.
 
         Raises:
-            Interrupted: in all of them, if `work` did.
+            Interrupted: in all processes, if `work` raises it.
         """
         return work()
 
     @contextmanager
     def first_ahead(self) -> Iterator[None]:
-        """The first process goes through what is inside before the others, which find it done."""
+        """The first process runs the body before the others, which find the work done."""
         yield
 
     def own_device(self, device: torch.device) -> torch.device:
-        """The device of this kind that is for this process. ConfigError where there are more processes than devices."""
+        """This process's own device of this kind. ConfigError if there are more processes than devices."""
         return device
 
     def part_ways(self, seed: int) -> None:
-        """Let each process draw its own random numbers from now on; the first goes on with those it had."""
+        """Let each process draw its own random numbers from now on; the first continues its sequence."""
 
 
 ALONE = Processes()
 
 
 class Group(Processes):
-    """One of several processes, which find each other by way of a `store` of torch.distributed.
+    """One of several processes, which find each other through a `store` of torch.distributed.
 
     Raises:
-        TrainingError: inside of a `with` statement, in place of what PyTorch says when another process has ended.
+        TrainingError: inside a `with` statement, in place of PyTorch's error when another process has ended.
     """
 
     def __init__(self, store: Any, rank: int, count: int) -> None:
@@ -118,16 +118,16 @@ class Group(Processes):
 
     @classmethod
     def of_environment(cls) -> "Group":
-        """As torchrun, or whatever else has started the processes, says in environment variables.
+        """The process that torchrun, or another launcher, describes in environment variables.
 
         Raises:
-            ConfigError: one of these variables is missing, or holds no number where it should.
+            ConfigError: one of these variables is missing, or is not a number where it should be.
         """
         missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
         if missing:
             raise ConfigError(
                 f"the environment sets WORLD_SIZE, as for several processes, but not {' and '.join(missing)}; "
-                "start the processes by torchrun, or unset WORLD_SIZE"
+                "start the processes with torchrun, or unset WORLD_SIZE"
             )
         for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
             number_in_environment(name)
@@ -144,9 +144,9 @@ class Group(Processes):
         # Gloo's own errors have no type.
         if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower()):
             raise TrainingError(
-                "another process of this run has ended, and this one cannot go on without it; "
-                "its own message, or the report of torchrun, says why; with neither it was killed, as when memory runs "
-                "out. Go on with the same command and --resume"
+                "another process of this run has ended, and this one cannot continue without it; "
+                "its message, or torchrun's report, says why. Without either it was killed, as when memory runs out. "
+                "Continue with the same command and --resume"
             ) from error
 
     def parts(self, batches: Sequence[Indices]) -> list[Part]:
@@ -196,7 +196,7 @@ class Group(Processes):
         if number >= devices:
             raise ConfigError(
                 f"more processes than CUDA devices, of which this machine has {devices}; "
-                "lower processes, or --nproc-per-node of torchrun, or use device=cpu"
+                "lower processes or torchrun's --nproc-per-node, or use device=cpu"
             )
         torch.cuda.set_device(number)
         return torch.device("cuda", number)
@@ -206,25 +206,25 @@ class Group(Processes):
             torch.manual_seed(seed_of(seed, 0, self.rank))
 
     def tells(self, message: str) -> bool:
-        """Whether this process is the one to say what has ended the run: the first that asks. torchrun repeats it."""
+        """Whether this process is the one to report what ended the run: the first that asks. torchrun repeats it."""
         if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
             content = {"message": message, "extraInfo": {"py_callstack": message, "timestamp": str(int(time.time()))}}
             Path(file).write_text(json.dumps({"message": content}), encoding="utf-8")
         self.failed = True
         try:
             self._last_word = self._store.add("translate/told", 1) == 1
-        except RuntimeError:  # The store has ended with the process that kept it.
+        except RuntimeError:  # The store has died with the process that ran it.
             self._last_word = True
         return self._last_word
 
     def leave(self) -> None:
-        """Stay until what had to be said is said: when a process fails, torchrun ends the others."""
+        """Stay until the last message is out: when a process fails, torchrun ends the others."""
         with suppress(RuntimeError):
             if self._last_word:
                 self._store.set("translate/end", "")
             else:
                 self._store.wait(["translate/end"], FAREWELL)
-        if not self.failed:  # With a process that has failed this could wait for ever.
+        if not self.failed:  # After a failed process this could wait forever.
             self.dissolve()
 
     def dissolve(self) -> None:
@@ -234,7 +234,7 @@ class Group(Processes):
 
 
 class MeetingPlace:
-    """Where processes of this machine find each other, kept by the first of them."""
+    """Where processes of this machine find each other, run by the first of them."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -250,21 +250,21 @@ class MeetingPlace:
         return int(self._store.add(PRESENT, 0))
 
     def group(self) -> Group:
-        """This process as the first one of all. The others have to come, or it waits for them."""
+        """This process as the first of all; waits until the others have come."""
         return Group(self._store, 0, self.count)
 
 
 def seed_of(*numbers: int) -> int:
-    """A seed that belongs to these numbers, and to hardly any others."""
+    """A seed that belongs to these numbers, and almost certainly to no others."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 def number_in_environment(name: str) -> int:
-    """The whole number in an environment variable. ConfigError where it is none."""
+    """The whole number in an environment variable. ConfigError if it is not one."""
     try:
         return int(os.environ[name])
     except ValueError:
         raise ConfigError(
             f"the environment sets {name}={os.environ[name]!r}, which is not a number; "
-            f"start the processes by torchrun, or unset {name}"
+            f"start the processes with torchrun, or unset {name}"
         ) from None

@@ -1,4 +1,4 @@
-"""The memory that this process can still get: of its device, of the machine, and of the container it may run in."""
+"""The memory that this process can still get: from its device, the machine, and any container that it runs in."""
 
 import math
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 PROC, CONTROL_GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-# Where the two versions of control groups keep what a group may use, what it uses, and what of that are cached files,
-# which give way.
+# Where the two versions of control groups keep a group's limit, its usage, and how much of that is cached files, which
+# can be evicted.
 VERSIONS = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -15,7 +15,7 @@ VERSIONS = {
 
 
 def free_memory(device: torch.device) -> float:
-    """What is left on this device, in bytes, without pushing anything out; infinity where nothing says."""
+    """Bytes left on this device, without swapping anything out; infinity if nothing reports them."""
     if device.type == "cuda":
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return float(torch.cuda.mem_get_info(device)[0] + kept)
@@ -27,7 +27,7 @@ def _of_the_machine(meminfo: Path) -> float:
 
 
 def _of_control_groups(memberships: Path, mounted: Path) -> float:
-    """What the groups of this process leave it, each of which counts those below it; containers limit memory so."""
+    """What the groups of this process leave it, each including those below it; containers limit memory this way."""
     try:
         lines = memberships.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -53,7 +53,7 @@ def _left_in(group: Path, most: str, used: str, cached: str) -> float:
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """The numbers of a file with a name and a number in each line; none where it cannot be read."""
+    """The numbers in a file with a name and a number on each line; none if it cannot be read."""
     try:
         rows = [line.split() for line in path.read_text(encoding="ascii").splitlines()]
     except OSError:

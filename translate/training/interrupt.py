@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish that training grants at the next safe moment."""
+"""Ctrl-C and SIGTERM as a request that training honours at the next safe moment."""
 
 import signal
 from types import FrameType, TracebackType
@@ -14,7 +14,7 @@ class Interrupted(Exception):
 
 
 class InterruptGuard:
-    """While open, remembers the first SIGINT or SIGTERM instead of dying of it; a second one is not held back."""
+    """While open, remembers the first SIGINT or SIGTERM instead of ending the process; a second one gets through."""
 
     def __init__(self) -> None:
         self.received: int | None = None

@@ -1,4 +1,4 @@
-"""The training loss, and what is counted on the way: sums over tokens, divided once by the tokens of the whole step.
+"""The training loss and the figures logged with it: sums over tokens, divided once by the tokens of the whole update.
 
 Dimension letters in names: N real target tokens, R some of them, V target vocabulary.
 """
@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, kl_div
 
 from translate.data.batching import IGNORED
 
-ELEMENTS_AT_ONCE = 2**19  # of the logits: two megabytes in float32, which caches hold, and few calls
+ELEMENTS_AT_ONCE = 2**19  # of the logits: two megabytes in float32, which fit into caches and need few calls
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Sums:
 def plain_smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The same as `smoothed_loss`, by PyTorch's own cross-entropy: the plain version, to be read first.
 
-    Rows with the label `IGNORED` count for nothing.
+    Rows with the label `IGNORED` do not count.
     """
     scores_NV = logits_NV.float()
     loss = cross_entropy(scores_NV, labels_N, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORED)
@@ -46,8 +46,8 @@ def plain_smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -
 def smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The summed cross-entropy with and without label smoothing (Szegedy et al., 2016), as scalars in float32.
 
-    A share `smoothing` of the probability is spread evenly over the whole vocabulary, the true token and the specials
-    among it, and the true token has the rest on top, as in `torch.nn.functional.cross_entropy`. Only the smoothed one
+    A share `smoothing` of the probability is spread evenly over the whole vocabulary, including the true token and
+    the specials; the true token gets the rest as well, as in `torch.nn.functional.cross_entropy`. Only the smoothed sum
     can be differentiated.
     """
     loss, nll = _SmoothedLoss.apply(logits_NV, labels_N, smoothing)  # type: ignore[no-untyped-call]
@@ -57,10 +57,10 @@ def smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -> tupl
 class _SmoothedLoss(torch.autograd.Function):
     """Loss and gradient at once, for as many rows at a time as the cache of a CPU holds.
 
-    The gradient in the scores is their softmax less the smoothed distribution of the label; nothing else is kept. The
-    same written out in tensors of all rows, in float32 and kept for the backward pass, makes whole updates of a small
-    model an eighth slower on a CPU, and takes 103 MiB instead of 73 for 1500 rows of a vocabulary of 6000 (120 instead
-    of 40 in bfloat16; for R-Drop's 3000 rows 378 instead of 153).
+    The gradient with respect to the scores is their softmax minus the smoothed distribution of the label; nothing else
+    is kept. Done for all rows at once, with float32 tensors kept for the backward pass, it makes whole updates of a
+    small model an eighth slower on a CPU, and takes 103 MiB instead of 73 for 1500 rows of a vocabulary of 6000 (120
+    instead of 40 in bfloat16; for R-Drop's 3000 rows 378 instead of 153).
     """
 
     @staticmethod
@@ -87,7 +87,7 @@ class _SmoothedLoss(torch.autograd.Function):
 
 
 def plain_r_drop_loss(twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
-    """The same as `r_drop_loss`, by PyTorch's own cross-entropy and divergence; `IGNORED` as in the other."""
+    """The same as `r_drop_loss`, by PyTorch's own cross-entropy and divergence; `IGNORED` as above."""
     losses = [plain_smoothed_loss(scores_NV, labels_N, smoothing) for scores_NV in twice_NV.chunk(2)]
     loss, nll = (torch.stack(sums).mean() for sums in zip(*losses, strict=True))
     logs = [scores_NV.float().log_softmax(1) for scores_NV in twice_NV.chunk(2)]
@@ -96,19 +96,19 @@ def plain_r_drop_loss(twice_NV: Tensor, labels_N: Tensor, smoothing: float, weig
 
 
 def r_drop_loss(twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
-    """The mean over two passes of `smoothed_loss`, and what drives them apart: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
+    """The mean of `smoothed_loss` over two passes, plus their divergence: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
 
-    `twice_NV` has the scores of one pass and behind them those of the other, of which p and q come; `labels_N` has the
-    labels once. R-Drop (Wu et al., 2021, equation 4) draws the two distributions together that dropout has driven
-    apart; this is half of what the paper minimizes, so that with weight 0 it is the cross-entropy of one pass. The
-    second scalar is the mean without smoothing and divergence, and has no gradient.
+    `twice_NV` has the scores of one pass followed by those of the other, which give p and q; `labels_N` has the labels
+    once. R-Drop (Wu et al., 2021, equation 4) draws the two distributions together that dropout has driven apart; this
+    is half of what the paper minimizes, so that with weight 0 it is the cross-entropy of one pass. The second scalar is
+    the mean without smoothing and divergence, and has no gradient.
     """
     loss, nll = _RDropLoss.apply(twice_NV, labels_N, smoothing, weight)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
 class _RDropLoss(torch.autograd.Function):
-    """Some rows at a time, as the smoothed loss, whose probabilities the divergence shares."""
+    """Some rows at a time, like the smoothed loss, whose probabilities the divergence reuses."""
 
     @staticmethod
     def forward(ctx: Any, twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
@@ -123,12 +123,12 @@ class _RDropLoss(torch.autograd.Function):
             normalizers = _normalizer(one_RV, p_RV), _normalizer(other_RV, q_RV)
             for scores_RV, normalizer_R1 in zip((one_RV, other_RV), normalizers, strict=True):
                 sums += _smoothed(scores_RV, normalizer_R1, labels_R1, smoothing)
-            # log p - log q, of which KL(p ‖ q) is the mean under p.
+            # log p - log q, whose mean under p is KL(p ‖ q).
             apart_RV = one_RV.sub_(other_RV).sub_(normalizers[0] - normalizers[1])
             p_from_q_R1 = torch.linalg.vecdot(p_RV, apart_RV).unsqueeze(1)
             q_from_p_R1 = -torch.linalg.vecdot(q_RV, apart_RV).unsqueeze(1)
             sums[0] += weight / 2 * (p_from_q_R1 + q_from_p_R1).sum()
-            # The gradient of the divergence in p's scores is (p · (log p - log q - KL(p ‖ q) + 1) - q) / 2.
+            # The divergence's gradient with respect to p's scores is (p · (log p - log q - KL(p ‖ q) + 1) - q) / 2.
             apart_RV *= weight / 2
             from_p_RV = torch.add(apart_RV, weight / 2 * (1 - p_from_q_R1) + 1, out=other_RV).mul_(p_RV)
             from_p_RV.sub_(q_RV, alpha=weight / 2)
@@ -148,7 +148,7 @@ class _RDropLoss(torch.autograd.Function):
 
 
 def _normalizer(scores_RV: Tensor, probability_RV: Tensor) -> Tensor:
-    """The logarithm of the sum of the exponentials, (R, 1), where the probabilities are there already."""
+    """The logarithm of the sum of the exponentials, (R, 1), from probabilities that are already there."""
     # The greatest probability is at least 1 / V: its logarithm is finite, whatever the scores are.
     return scores_RV.amax(1, keepdim=True) - probability_RV.amax(1, keepdim=True).log()
 
@@ -162,12 +162,12 @@ def _smoothed(scores_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoot
 
 
 def _less_the_truth(gradient_RV: Tensor, labels_R1: Tensor, smoothing: float) -> Tensor:
-    """`gradient_RV` itself, after the smoothed distribution of the labels is taken off it."""
+    """Subtract the smoothed distribution of the labels from `gradient_RV` in place, and return it."""
     gradient_RV -= smoothing / gradient_RV.shape[1]
     return gradient_RV.scatter_add_(1, labels_R1, torch.full_like(labels_R1, smoothing - 1, dtype=torch.float32))
 
 
 def _some_rows(logits_NV: Tensor) -> Iterator[slice]:
-    """All rows, on a CPU as many at a time as the cache of a core holds."""
+    """All rows; on a CPU, as many at a time as a core's cache holds."""
     size = max(1, ELEMENTS_AT_ONCE // logits_NV.shape[1]) if logits_NV.device.type == "cpu" else max(1, len(logits_NV))
     return (slice(start, start + size) for start in range(0, len(logits_NV), size))

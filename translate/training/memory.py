@@ -1,6 +1,6 @@
-"""The memory that training takes: how much, and what to change where there is too little.
+"""The memory that training takes: how much, and what to change if there is too little.
 
-Sizes are in bytes, those of one process.
+Sizes are in bytes, for one process.
 """
 
 import math
@@ -18,12 +18,12 @@ from translate.config.schema import TrainingConfig
 
 
 class TensorMemory(TorchDispatchMode):
-    """Inside a `with` statement, the memory of all tensors made there: `now`, and at the worst moment, `most`.
+    """The memory of all tensors made inside a `with` statement: `now`, and at the peak, `most`.
 
-    It counts what operations return, storage by storage; what kernels use for themselves is not seen.
+    It counts what operations return, storage by storage, but not what kernels use internally.
 
     Args:
-        limit, beyond: a size, and what to do as soon as tensors take more; it is done once.
+        limit, beyond: a size, and a function that is called once, as soon as tensors take more.
     """
 
     def __init__(self, limit: float = math.inf, beyond: Callable[[], None] = lambda: None) -> None:
@@ -34,7 +34,7 @@ class TensorMemory(TorchDispatchMode):
         self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        before = {storage._cdata for storage in storages((args, kwargs))}  # which a view or a result in place shares
+        before = {storage._cdata for storage in storages((args, kwargs))}  # shared by views and in-place results
         result = function(*args, **(kwargs or {}))
         for storage in storages(result):
             if storage._cdata not in before and storage._cdata not in self._alive:
@@ -57,7 +57,7 @@ class TensorMemory(TorchDispatchMode):
 
 
 def storages(values: Any) -> Iterable[torch.UntypedStorage]:
-    """The memory of each tensor in `values`, however deep."""
+    """The memory of each tensor in `values`, however deeply nested."""
     return (value.untyped_storage() for value in tree_leaves(values) if isinstance(value, Tensor))
 
 
@@ -66,8 +66,8 @@ class Lasting:
     """What training holds from update to update.
 
     Args:
-        parts: what each part of it takes, by name.
-        to_come: what of all this is not there yet.
+        parts: how much each part takes, by name.
+        to_come: how much of all this is not allocated yet.
     """
 
     parts: dict[str, int]
@@ -77,9 +77,9 @@ class Lasting:
 def lasting_memory(
     model: nn.Module, optimizers: Sequence[optim.Optimizer], config: TrainingConfig, device: torch.device
 ) -> Lasting:
-    """What `model` and its optimizers take as soon as they have made an update and states of them are written.
+    """What `model` and its optimizers take once they have made an update and their states are written.
 
-    The gradients are taken not to be there, and the state of the optimizers to be there or not.
+    It assumes that there are no gradients yet; there may or may not be optimizer state.
     """
     weights, whole = own_bytes(model.parameters()), whole_bytes(model.parameters())
     moments = whole_moments = present = 0
@@ -89,14 +89,14 @@ def lasting_memory(
         moments += count * own_bytes(parameters)
         whole_moments += count * whole_bytes(parameters)
         present += own_bytes(tensor for state in optimizer.state.values() for tensor in state.values())
-    # Of the state, of the best model and of the last snapshot, to write them from; see Writer.
+    # Copies of the state, the best model and the last snapshot, to write them from; see Writer.
     copies = whole_moments + (2 + (config.average_last is not None)) * whole if device.type == "cpu" else 0
     parts = {"weights": weights, "gradients": weights, "optimizer": moments, "copies to write": copies}
     return Lasting(parts, weights + moments - min(present, moments) + copies)
 
 
 def own_bytes(tensors: Iterable[Tensor]) -> int:
-    """What this process holds of these tensors; with FSDP that is a part of each."""
+    """What this process holds of these tensors; with FSDP, a part of each."""
     return whole_bytes(tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors)
 
 
@@ -105,12 +105,12 @@ def whole_bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def remedies(config: TrainingConfig, processes: int = 1) -> str:
-    """What to change where memory is too little for so many processes that share it."""
+    """What to change if memory is too small for this many processes that share it."""
     text = f"lower training.batch.max_tokens (now {config.batch.max_tokens})"
     text += " and raise training.batch.accumulate to make up for it"
     if not config.activation_checkpointing:
         text += ", or set training.activation_checkpointing: true"
-    return text if processes == 1 else f"{text}, or train in fewer processes than {processes}"
+    return text if processes == 1 else f"{text}, or train with fewer than {processes} processes"
 
 
 def size(number: float) -> str:

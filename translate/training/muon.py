@@ -1,8 +1,8 @@
-"""Muon (Jordan et al., 2024): momentum whose steps are made orthogonal, for all matrices of one shape at a time.
+"""Muon (Jordan et al., 2024): momentum whose steps are made orthogonal, for all matrices of one shape at once.
 
-The mean gradient of a matrix, G = U S Vᵀ by its singular values, is mostly a few strong directions. A step along U Vᵀ
-instead is as long in each of them, so that what shows weakly in the gradient is learned as fast. `even_out` comes near
-to U Vᵀ by matrix products alone.
+The mean gradient of a matrix, with singular value decomposition G = U S Vᵀ, is dominated by a few directions. A step
+along U Vᵀ is equally long in all directions, so that those which are weak in the gradient are learned as fast.
+`even_out` approximates U Vᵀ with matrix products alone.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn, optim
 
-# Of Jordan et al.: they lift small singular values fastest, and leave large ones near 1.
+# From Jordan et al.: they lift small singular values fastest, and leave large ones near 1.
 COEFFICIENTS = (3.4445, -4.775, 2.0315)
 STEPS = 5
 
@@ -20,16 +20,16 @@ class Muon(optim.Optimizer):
     """Moves matrices along their mean gradient with all singular values made about equal, in steps of AdamW's size.
 
     The same as `torch.optim.Muon(…, adjust_lr_fn="match_rms_adamw")`, which came with PyTorch 2.9 and takes one matrix
-    after the other: for matrices of 128 x 128 that is twice as slow.
+    at a time: for matrices of 128 x 128 that is twice as slow.
 
     Args:
         parameters: matrices.
         lr: AdamW's learning rate; updates are scaled to the size of AdamW's (Liu et al., 2025). As a tensor, it can
-            change in an update that a CUDA graph repeats.
-        momentum: decay of the running mean of gradients, with which Nesterov's look ahead is taken.
+            change between replays of a CUDA graph.
+        momentum: decay of the running mean of gradients, also used for Nesterov's look-ahead.
         weight_decay: decoupled weight decay.
-        dtype: the arithmetic in which singular values are evened out. Bfloat16, as PyTorch's takes, is exact enough,
-            but on a CPU without an instruction for it twenty times as slow as float32.
+        dtype: the arithmetic in which singular values are evened out. Bfloat16, as in PyTorch's Muon, is exact enough,
+            but twenty times as slow as float32 on a CPU without instructions for it.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class Muon(optim.Optimizer):
 def even_out(matrices_NRC: Tensor, dtype: torch.dtype) -> Tensor:
     """N matrices of R rows and C columns with singular values between about 0.7 and 1.2, in `dtype`: (N, R, C).
 
-    Those that were very small stay smaller. Newton-Schulz iterations of fifth order, in place of the exact but slow
-    singular value decomposition.
+    Very small ones stay smaller. Uses fifth-order Newton-Schulz iterations in place of the exact but slow singular
+    value decomposition.
     """
     a, b, c = COEFFICIENTS
     tall = matrices_NRC.shape[1] > matrices_NRC.shape[2]

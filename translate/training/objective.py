@@ -1,4 +1,4 @@
-"""What a batch is trained on: cross-entropy, or cross-entropy of two passes that are to agree."""
+"""The training objective: cross-entropy, or cross-entropy of two passes that are made to agree."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class RDrop:
 
 
 def build_objective(config: TrainingConfig, *, plain: bool = False) -> Objective:
-    """The objective that the settings ask for. By PyTorch's own losses if it is to be `plain`, or they ask for that."""
+    """The objective that the settings ask for; with PyTorch's own losses if `plain`, or if the settings say so."""
     plain = plain or "loss" in config.plain
     if config.r_drop > 0:
         loss = plain_r_drop_loss if plain else r_drop_loss

@@ -20,7 +20,7 @@ def build_optimizers(
 
     Args:
         dtype: the arithmetic of Muon's matrix products; all else is done in that of the parameters.
-        recorded: whether a CUDA graph is to repeat an update, with other rates.
+        recorded: whether a CUDA graph will replay updates, with changing rates.
     """
     matrices, others = split_parameters(model)
     rate: Any = torch.tensor(config.lr, device=next(model.parameters()).device) if recorded else config.lr
@@ -40,7 +40,7 @@ def build_optimizers(
 
 
 def set_rate(optimizers: Iterable[optim.Optimizer], rate: float) -> None:
-    """Let the next update have this learning rate."""
+    """Set the learning rate of the next update."""
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

@@ -1,6 +1,6 @@
-"""One model in several processes: a copy in each (DDP), or its tensors shared out between them (FSDP).
+"""One model in several processes: a copy in each (DDP), or its tensors sharded between them (FSDP).
 
-Either way the gradient of an update is the mean of what the processes have found, in all of them.
+Either way, the gradient of an update is the mean over the processes, the same in all of them.
 """
 
 import copy
@@ -18,9 +18,9 @@ from translate.training.distributed import Processes
 
 
 class Single:
-    """The model of a process by itself, and what the other ways have to answer.
+    """The model in a single process, and the interface of the other classes.
 
-    Calling it is the forward pass in training. `model` is trained; its parameters are what the optimizers get.
+    Calling it is the forward pass in training. `model` is what is trained; the optimizers get its parameters.
     """
 
     def __init__(self, model: Model, processes: Processes) -> None:
@@ -31,19 +31,19 @@ class Single:
         return self.forward(*inputs)
 
     def backward_pass(self, *, last: bool) -> AbstractContextManager[None]:
-        """Around the passes over one batch; after the `last` batch of an update the gradients are brought together."""
+        """Wraps the passes over one batch; after an update's `last` batch, gradients are averaged over processes."""
         return nullcontext()
 
     def whole_model(self) -> Model:
-        """The model with all its weights, to look at; in other processes than the first it may be anything."""
+        """The model with all its weights, not to be changed; valid in the first process only."""
         return self.model
 
     def whole(self, tensor: Tensor) -> Tensor:
-        """All of a parameter, or of a tensor like one."""
+        """The whole of a parameter, or of a tensor that is sharded like one."""
         return tensor
 
     def part_of(self, tensor: Tensor, parameter: Tensor) -> Tensor:
-        """What this process holds of a whole tensor, which belongs to `parameter` and has its shape."""
+        """This process's part of a whole tensor, which belongs to `parameter` and has its shape."""
         return tensor
 
     def weights(self) -> dict[str, Tensor]:
@@ -52,7 +52,7 @@ class Single:
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Replace all parameters by whole ones."""
+        """Set all parameters from whole ones."""
         for name, parameter in self.model.named_parameters():
             parameter.copy_(self.part_of(weights[name], parameter))
 
@@ -63,7 +63,7 @@ class Replicated(Single):
     def __init__(self, model: Model, processes: Processes) -> None:
         super().__init__(model, processes)
         with warnings.catch_warnings():
-            # Newer versions of PyTorch have another name for it, which the older ones do not know.
+            # Newer versions of PyTorch have another name for this argument, which older ones do not know.
             warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
             # Tables of positions grow on demand, and differ between processes.
             self.ddp = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
@@ -74,10 +74,9 @@ class Replicated(Single):
 
 
 class Sharded(Single):
-    """Parameters, gradients and optimizer state shared out (torch.distributed.fsdp: Zhao et al., 2023).
+    """Parameters, gradients and optimizer state in shards (torch.distributed.fsdp: Zhao et al., 2023).
 
-    The blocks are gathered one after the other when they compute. The first process has a whole copy besides, to
-    validate.
+    Each block is gathered only while it computes. The first process also has a whole copy, for validation.
 
     Raises:
         ConfigError: this PyTorch cannot do it on a CPU.
@@ -95,7 +94,7 @@ class Sharded(Single):
                 "install a newer one, or use training.parallel: ddp"
             )
         self.copy = copy.deepcopy(model) if processes.rank == 0 else None
-        # Said of every projection, and of no consequence: nothing is changed in place.
+        # Issued for every projection, and harmless: nothing is changed in place.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
         self.mesh = init_device_mesh(device_type, (processes.count,))
         for block in [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]:
@@ -125,12 +124,12 @@ class Sharded(Single):
 
         assert isinstance(parameter, DTensor)
         everywhere = DTensor.from_local(tensor.to(self.mesh.device_type), self.mesh, [Replicate()], run_check=False)
-        return everywhere.redistribute(placements=parameter.placements)  # without a word to the others
+        return everywhere.redistribute(placements=parameter.placements)  # without communication
 
 
 PARALLEL: dict[str, type[Single]] = {"ddp": Replicated, "fsdp": Sharded}
 
 
 def build_parallel(name: str, model: Model, processes: Processes) -> Single:
-    """The model in as many processes as there are, in the way of this name."""
+    """The model in as many processes as there are; if several, in the way called `name`."""
     return (Single if processes.count == 1 else PARALLEL[name])(model, processes)

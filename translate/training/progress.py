@@ -9,10 +9,10 @@ from translate.training.loss import Sums
 
 @dataclass(frozen=True)
 class Validation:
-    """How good the model is on validation text. `nll` in nats a token, without label smoothing.
+    """How good the model is on validation text. `nll` is in nats per token, without label smoothing.
 
-    `scores` are further figures by their names in the settings, such as BLEU; `summary` holds all figures as a person
-    reads them; each of `samples` is a few texts by what they are.
+    `scores` are further figures by their names in the settings, such as BLEU; `summary` has all figures for people to
+    read; each of `samples` is a few texts by their roles, such as source and reference.
     """
 
     nll: float
@@ -23,12 +23,12 @@ class Validation:
     samples: list[dict[str, str]]
 
     def figure(self, name: str) -> float:
-        """The figure that picks the best model, so that more is better."""
+        """The figure that selects the best model; more is better."""
         return {**self.scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
 
 
 def perplexity(nll: float) -> float:
-    """e to the power of `nll`, up to a bound that a float can hold."""
+    """e to the power of `nll`, capped so that a float can hold it."""
     return math.exp(min(nll, 100.0))
 
 
@@ -37,13 +37,13 @@ class Progress:
     """Where a run stands: plain values, saved with every training state."""
 
     step: int = 0  # updates done
-    epoch: int = 0  # the epoch under way, counted from 0
-    position: int = 0  # updates done of the epoch under way
+    epoch: int = 0  # the current epoch, counted from 0
+    position: int = 0  # updates done of the current epoch
     target_tokens: int = 0
     validated_step: int = 0
     best_step: int = -1  # none yet
     best_figure: float = -math.inf
-    best_nll: float = math.inf  # decides where the figure is the same, as BLEU is 0 at first
+    best_nll: float = math.inf  # breaks ties, as when BLEU is 0 at first
     validations_since_best: int = 0
     non_finite: int = 0  # updates skipped in a row
     recent: Sums = field(default_factory=Sums)  # since the last row of the log
@@ -58,13 +58,13 @@ class Progress:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Progress":
         given = {name: value for name, value in values.items() if value is not None}
-        if "best_nll" not in given and "best_figure" not in given:  # States once had 0 there.
+        if "best_nll" not in given and "best_figure" not in given:  # Older states have 0 there.
             given["best_step"] = -1
         return cls(**{**given, "recent": Sums(**given["recent"])})
 
 
 def describe(values: dict[str, Any], validation: Validation) -> str:
-    """A validation as a person reads it: the figures, the samples, and a warning where there is need for one."""
+    """A validation for people to read: the figures, the samples, and the warning, if any."""
     lines = [
         f"epoch {values['epoch']:.4g}, update {values['step']}: validation {validation.summary}"
         + (" (best so far)" if values["best"] else "")

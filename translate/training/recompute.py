@@ -1,4 +1,4 @@
-"""Activation checkpointing: blocks that forget what they have computed, and compute it again for the gradient."""
+"""Activation checkpointing: blocks discard what they have computed, and recompute it for the gradient."""
 
 from functools import partial
 
@@ -15,5 +15,5 @@ def recompute_blocks(model: nn.Module) -> None:
     """
     for block in model.modules():
         if isinstance(block, EncoderLayer | DecoderLayer):
-            # In the place of the method, not around the module: that would rename all parameters.
+            # In place of the method, as a wrapper around the module would rename all parameters.
             block.__dict__["forward"] = partial(checkpoint, block.forward, use_reentrant=False)

@@ -1,4 +1,4 @@
-"""An update on a GPU, recorded once and replayed, without the time that Python takes to launch its operations."""
+"""An update on a GPU, recorded once and replayed, without the time that Python needs to launch its operations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from translate.model.positions import SinusoidalPositions
 from translate.training.parallel import Single
 from translate.training.update import Update
 
-MOST_SHAPES = 500  # of batches that are recorded, because each takes memory; batches of others are launched
+MOST_SHAPES = 500  # of batches that are recorded, because each takes memory; batches of other shapes are not
 
 Work = Callable[[], Any]
 
@@ -21,11 +21,11 @@ Work = Callable[[], Any]
 class RecordedUpdate(Update):
     """The passes over batches, clipping, and the step of the optimizers, as CUDA graphs.
 
-    A pass has a thousand operations, and those of a small model take a GPU less time than it takes to launch them. A
+    A pass has a thousand operations, and those of a small model take a GPU less time than launching them does. A
     graph is for one shape, so batches are padded to a few shapes (`roomy`).
 
     Args:
-        record: takes down what a function does on the GPU, and returns what does it again.
+        record: records what a function does on the GPU, and returns a function that does it again.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class RecordedUpdate(Update):
         self._replay_step: Work | None = None
 
     def begin(self) -> None:
-        # The first update of a run is not recorded: optimizers make their state in it, and libraries get ready.
+        # The first update of a run is not recorded: optimizers create their state in it, and libraries initialize.
         self._recording = all(optimizer.state for optimizer in self.optimizers)
         parameters = list(self.parallel.model.parameters())
         if not self._gradients:
             self._gradients = [torch.empty_like(parameter) for parameter in parameters]
         for parameter, gradient in zip(parameters, self._gradients, strict=True):
-            parameter.grad = gradient  # Recordings add to these very tensors, whatever was done to them in between.
+            parameter.grad = gradient  # Recordings add to these very tensors, whatever `grad` was in between.
         torch._foreach_zero_(self._gradients)
 
     def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
@@ -64,9 +64,9 @@ class RecordedUpdate(Update):
         if shape not in self._passes:
             for module in self.parallel.model.modules():
                 if isinstance(module, SinusoidalPositions):
-                    module(0, max(shape[1:]))  # Its table grows now: while a GPU records nothing comes from the CPU.
+                    module(0, max(shape[1:]))  # Grow its table now: nothing can come from the CPU during recording.
             self._passes[shape] = _RecordedPass(batch.to(self.device), self._pass, self._record)
-            # A longer table of positions takes the place of one from which recordings go on to read.
+            # Keep every table of positions: recordings still read from one after a longer one replaces it.
             self._tables.update(self.parallel.model.buffers())
         return self._passes[shape](batch, share)
 
@@ -79,7 +79,7 @@ class RecordedUpdate(Update):
         if self._recording and self._replay_step is None:
             self._replay_step = self._record(super()._step)
         (self._replay_step or super()._step)()
-        self._recording = False  # What is passed between updates, as in a rehearsal, adds to other gradients.
+        self._recording = False  # Passes between updates, as in a rehearsal, add to other gradients.
 
     def _logits(self, batch: Batch) -> Tensor:
         with arithmetic(self.dtype, self.device):
@@ -110,7 +110,7 @@ class CudaGraphs:
 
     def __call__(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
-        # Other threads, as that which writes training states, may use the GPU meanwhile.
+        # Other threads, such as the one that writes training states, may use the GPU meanwhile.
         with torch.cuda.graph(graph, pool=self._memory, capture_error_mode="thread_local"):
             result = work()
 
@@ -122,12 +122,12 @@ class CudaGraphs:
 
 
 def build_update(parallel: Single, config: TrainingConfig, device: torch.device, dtype: torch.dtype) -> Update:
-    """An update as these settings ask for it: replayed on a GPU, where the model is in one process alone."""
+    """The update that these settings ask for: replayed on a GPU if the model is in a single process."""
     replayed = device.type == "cuda" and type(parallel) is Single and not config.activation_checkpointing
     return (RecordedUpdate if replayed and "graphs" not in config.plain else Update)(parallel, config, device, dtype)
 
 
 def roomy(size: int) -> int:
-    """The next larger of a few sizes, four for each doubling: at most a quarter more."""
+    """The size rounded up to one of a few, four for each doubling: at most a quarter more."""
     step = 1 << max(0, size.bit_length() - 3)
     return -(-size // step) * step

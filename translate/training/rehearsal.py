@@ -1,4 +1,4 @@
-"""The batch that takes most memory, passed before the first update: too little memory shows at once, not in an hour."""
+"""The batch that needs most memory, run before the first update: a lack of memory shows at once, not in an hour."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,17 +18,17 @@ from translate.training.memory import TensorMemory, lasting_memory, remedies, si
 
 @dataclass(frozen=True)
 class LargestBatch:
-    """Its pairs, and the tokens of its longest source or target, eos counted."""
+    """Its pairs, and the tokens of its longest source or target, including eos."""
 
     pairs: Indices
     longest: int
 
 
 def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module) -> LargestBatch:
-    """The batch of an epoch whose activations take most memory; those of other epochs are of the same shapes.
+    """The batch of an epoch whose activations take most memory; other epochs have batches of the same shapes.
 
-    Counted are the features that go into linear layers and come out of them, and the weights of attention. With
-    BPE-dropout the shapes are those without it, to which it adds a little.
+    It counts the features that go into and come out of linear layers, and the attention weights. The shapes are those
+    without BPE-dropout, which adds a little.
     """
     encoder = [module for module in model.modules() if isinstance(module, EncoderLayer)]
     decoder = [module for module in model.modules() if isinstance(module, DecoderLayer)]
@@ -52,7 +52,7 @@ def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module) -> LargestBatch
 
 
 def features(modules: Sequence[nn.Module]) -> int:
-    """How many go into the linear layers of these modules and come out of them."""
+    """How many go into and come out of the linear layers of these modules."""
     layers = [layer for module in modules for layer in module.modules() if isinstance(layer, nn.Linear)]
     return sum(layer.in_features + layer.out_features for layer in layers)
 
@@ -68,12 +68,12 @@ def rehearsal(
     processes: int,
     say: Callable[[str], None],
 ) -> Iterator[None]:
-    """Say what memory training takes, by what it takes to pass `batch` inside, and when that is more than there is.
+    """Report the memory that training takes, measured while the body passes `batch`; warn if less is free.
 
-    The passes leave neither gradients behind nor other random numbers to come.
+    The passes leave no gradients behind, and the random state as it was.
 
     Args:
-        processes: how many on this machine pass their batches at the same time, and share its memory if not a GPU's.
+        processes: how many pass their batches on this machine at the same time; on CPUs they share its memory.
     """
     sharing = processes if device.type == "cpu" else 1
     each = f" for each of {sharing} processes" if sharing > 1 else ""
@@ -81,11 +81,10 @@ def rehearsal(
 
     def warn() -> None:
         say(
-            f"warning: training takes more memory than the {size(free)} that are free{each}; "
-            f"{remedies(config, sharing)}"
+            f"warning: training takes more memory than the {size(free)} that is free{each}; {remedies(config, sharing)}"
         )
 
-    for parameter in model.parameters():  # What is added to gradients that are there is no activation.
+    for parameter in model.parameters():  # So that gradients do not count as activations.
         parameter.grad = torch.zeros_like(parameter)
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices), TensorMemory(free - lasting.to_come, warn) as activations:

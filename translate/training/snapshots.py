@@ -20,13 +20,13 @@ class Snapshots:
         self._store = StateStore(folder, last, writer)
 
     def add(self, step: int, model: nn.Module) -> None:
-        """Keep the weights after `step` updates; written as training states are."""
+        """Keep the weights after `step` updates; they are written like training states."""
         self._store.save(step, dict(model.named_parameters()), {})
 
     def mean(self) -> tuple[int, dict[str, Tensor]]:
         """How many snapshots there are, and the mean of every parameter over them.
 
-        Damaged ones are passed over, and named in the log.
+        Damaged ones are skipped, and named in the log.
 
         Raises:
             CheckpointError: a snapshot could not be written.

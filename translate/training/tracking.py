@@ -1,4 +1,4 @@
-"""What a run tells: one JSON line for each event in a file, and a progress bar for the person who waits."""
+"""What a run reports: one JSON line per event in a file, and a progress bar for the person who waits."""
 
 import errno
 import json
@@ -24,7 +24,7 @@ class MetricsLog:
     def __init__(self, path: Path, keep_bytes: int = 0) -> None:
         """Open for writing, and drop what an interrupted run wrote after the state that is resumed.
 
-        Of a file that lacks rows, as after a power failure, the half of a row goes.
+        If the file lacks rows, as after a power failure, an incomplete row at its end is dropped, too.
         """
         self._path = path
         try:
@@ -34,21 +34,21 @@ class MetricsLog:
             if len(kept) < keep_bytes:
                 log.warning("%s lacks rows that the run had written", path)
             self._file.truncate(kept.rfind(b"\n") + 1)
-            self._file.seek(0, os.SEEK_END)  # Until the first row it would stand where the file ended before.
+            self._file.seek(0, os.SEEK_END)  # Otherwise `tell` gives the old end until the first row.
         except OSError as error:
             raise CheckpointError(f"cannot write {path}: {error.strerror}; choose another folder: output=…") from error
 
     def write(self, kind: str, values: dict[str, Any], timing: dict[str, float]) -> None:
-        """Append one row, and hand it to the operating system at once. CheckpointError where that is not possible."""
+        """Append one row, and hand it to the operating system at once. CheckpointError if that fails."""
         rounded = {name: round(value, 3) for name, value in timing.items()}
         figures = {name: None if is_not_finite(value) else value for name, value in values.items()}
         row = json.dumps({"kind": kind, **figures, "timing": rounded}, ensure_ascii=False).encode() + b"\n"
         with self._writing():
-            if self._file.write(row) < len(row):  # The next attempt would be refused.
+            if self._file.write(row) < len(row):  # The disk is full; the next write would fail.
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def sync(self) -> int:
-        """See that all rows are on the disk; returns the bytes written so far. CheckpointError where they cannot be."""
+        """Make sure that all rows are on disk; returns the bytes written so far. CheckpointError if that fails."""
         with self._writing():
             os.fsync(self._file)
         return self._file.tell()
@@ -62,12 +62,12 @@ class MetricsLog:
             yield
         except OSError as error:
             raise CheckpointError(
-                f"cannot write {self._path}: {error.strerror}; free some space, and go on with --resume"
+                f"cannot write {self._path}: {error.strerror}; free some space, and continue with --resume"
             ) from error
 
 
 class NoMetrics(MetricsLog):
-    """What another process than the first has for a log."""
+    """The log of all processes but the first: nothing is written."""
 
     def __init__(self) -> None:
         pass
@@ -88,9 +88,9 @@ def is_not_finite(value: Any) -> bool:
 
 
 class Bar:
-    """tqdm's bar over the updates of a run on standard error, with the newest figures behind it.
+    """tqdm's bar over the updates of a run on standard error, followed by the newest figures.
 
-    It shows itself only on a terminal. In a file, where it would fill page after page, the figures are lines.
+    It is shown only on a terminal. In a file, where it would fill page after page, the figures are printed as lines.
     """
 
     def __init__(self, total: int, done: int) -> None:
@@ -116,7 +116,7 @@ class Bar:
 
 
 class NoBar(Bar):
-    """What another process than the first shows."""
+    """The bar of all processes but the first: nothing is shown."""
 
     def __init__(self, total: int, done: int) -> None:
         self._total, self._done = total, done

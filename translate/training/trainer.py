@@ -1,6 +1,6 @@
 """The training loop: updates, validations, training states, until the run is over or is asked to stop.
 
-It knows nothing of text, of decoding, nor of where scores come from: validation is a function that it is handed.
+It knows nothing of text, decoding, or where scores come from: validation is a function passed to it.
 """
 
 import math
@@ -39,7 +39,7 @@ Validate = Callable[[Model, Callable[[], None]], Validation]
 
 
 class TrainingSet(Protocol):
-    """The pairs to train on, which may be others in each epoch."""
+    """The pairs to train on, which may differ in each epoch."""
 
     def epoch(self, number: int) -> Pairs: ...
 
@@ -53,12 +53,12 @@ class SaveBest(Protocol):
 class Trainer:
     """One model's training, on one device in each of the processes.
 
-    All processes do the same and decide the same. The first alone validates and writes; the others' metrics log and bar
-    write nothing.
+    All processes take the same steps and make the same decisions. Only the first validates and writes; the metrics log
+    and bar of the others write nothing.
 
     Args:
-        identity: plain values that say what is trained on what; saved with each state, for a resume to compare.
-        validate: gets the model and a function to call now and then, which raises when the run is to stop.
+        identity: plain values that identify settings and text; saved with each state, for a resume to compare.
+        validate: gets the model and a function to call now and then, which raises if the run should stop.
         bar: what shows the progress of the run.
     """
 
@@ -95,8 +95,8 @@ class Trainer:
         self.bar_class = bar
         self.processes = processes
         self.progress = Progress()
-        self.signal = 0  # that one of the processes has got
-        self.pieces = 1  # that each batch is passed in: more where memory is too little for a whole one
+        self.signal = 0  # that one of the processes has received
+        self.pieces = 1  # that each batch is processed in: more if memory is too small for a whole one
         self.updates_per_epoch = len(plan.epoch(0))
         epochs = math.inf if config.max_epochs is None else config.max_epochs
         steps = math.inf if config.max_steps is None else config.max_steps
@@ -105,18 +105,18 @@ class Trainer:
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
     def resume(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Go back to a training state, as `StateStore.load_newest` reads it.
+        """Go back to a training state that `StateStore.load_newest` has read.
 
         Raises:
-            CheckpointError: the run was to end before it, or other processes have found another state.
+            CheckpointError: the run should end before it, or the processes have found different states.
         """
         self.progress = Progress.from_dict(values["progress"])
         if len(np.unique(self.processes.gather(self.progress.step))) > 1:
             raise CheckpointError("the processes find different training states; give all of them the same folder")
         if self.progress.step > self.total_steps:
             raise CheckpointError(
-                f"the run has made {self.progress.step} updates, and training.max_epochs or training.max_steps ends it "
-                f"after {self.total_steps}; raise it, or give it as it was given before"
+                f"the run has made {self.progress.step} updates, but training.max_epochs or training.max_steps ends it "
+                f"after {self.total_steps}; raise that limit, or restore its earlier value"
             )
         seed = (self.plan.seed, self.progress.step)
         unpack(tensors, self.parallel, self.update.optimizers, self.processes, seed)
@@ -125,7 +125,7 @@ class Trainer:
         """Train to the end of the run.
 
         Raises:
-            Interrupted: a signal came; the state is saved, or the one before it that was still being written.
+            Interrupted: a signal came; the state is saved, or an earlier one that was still being written.
             TrainingError: the gradient stays infinite or NaN, or memory runs out.
         """
         self.metrics, self.guard = metrics, guard
@@ -151,10 +151,10 @@ class Trainer:
         largest = largest_batch(self.plan, self.progress.epoch, self.model)
         self._until_it_fits(lambda: self._try(largest), [largest.pairs])
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
-            # The model that training starts from may be the best one to the end.
+            # The model that training starts from may remain the best one.
             self._measure("validation", self.parallel.whole_model())
-            self._save()  # Its model is there now, and without a state nothing could go on from it.
-        if self._validation_is_due():  # A resumed run may have stopped just before, or in the middle of it.
+            self._save()  # Its model exists now; without a state the run could not be resumed.
+        if self._validation_is_due():  # A resumed run may have stopped just before it, or in the middle.
             self._validate()
             self._save()
         start = self.progress.step
@@ -175,30 +175,28 @@ class Trainer:
                 break
         if self._out_of_patience():
             found_nothing = self.progress.validations_since_best
-            self.bar.say(
-                f"no better model at the last {found_nothing} validations: training.patience ends the run here"
-            )
+            self.bar.say(f"validations without a better model: {found_nothing}; training.patience ends the run here")
         self._validate_mean()
 
     def _until_it_fits(self, work: Callable[[], T], batches: list[Indices]) -> T:
-        """What `work` returns, which passes these batches: if memory runs out, again in twice as many pieces."""
+        """The result of `work`, which processes these batches; if memory runs out, again in twice as many pieces."""
         while True:
             try:
                 return work()
             except (RuntimeError, MemoryError) as error:
-                # Of several processes the others would go on waiting for this one.
+                # With several processes, the others would keep waiting for this one.
                 alone = self.processes.count == 1
                 if not (is_out_of_memory(error) and alone and self.pieces < max(map(len, batches))):
                     raise
             release_memory()
             self.pieces *= 2
             self.bar.say(
-                f"out of memory at update {self.progress.step + 1}: from now on each batch is passed in {self.pieces} "
-                f"pieces, which add up to the same gradient; to avoid this, {remedies(self.config)}"
+                f"out of memory at update {self.progress.step + 1}: from now on each batch is processed in "
+                f"{self.pieces} pieces, which add up to the same gradient; to avoid this, {remedies(self.config)}"
             )
 
     def _try(self, largest: LargestBatch) -> None:
-        """Pass it once, without consequence, so that too little memory shows before anything else is done."""
+        """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
         with rehearsal(
             LargestBatch(largest.pairs[:: self.pieces], largest.longest),
             model=self.model,
@@ -208,7 +206,7 @@ class Trainer:
             processes=self.processes.neighbours,
             say=self.bar.say,
         ):
-            # With as many batches an update as processes each of them gets whole ones.
+            # With at least as many batches per update as processes, each process gets whole ones.
             whole = self.config.batch.accumulate >= self.processes.count
             self._gradients([largest.pairs] * (self.processes.count if whole else 1))
 
@@ -224,7 +222,7 @@ class Trainer:
                 yield update
 
     def _update(self, batches: list[Indices]) -> None:
-        """One update of the weights, by the gradients of all `batches` together."""
+        """One update of the weights, from the gradients of all `batches` together."""
         started = time.perf_counter()
         progress = self.progress
         rate = self.config.optimizer.lr * self.schedule(progress.step + 1)
@@ -246,21 +244,21 @@ class Trainer:
         self.bar.advance()
 
     def _gradients_from_zero(self, batches: list[Indices]) -> Sums:
-        """The gradients of these batches alone, without what an attempt before them has added up."""
+        """The gradients of these batches alone, without what an earlier attempt has added up."""
         self.update.begin()
         return self._gradients(batches)
 
     def _gradients(self, indices: list[Indices]) -> Sums:
         """Add up the gradients of the batches, each divided by the number of target tokens in all of them.
 
-        The sums are those of this process's parts of the batches.
+        The sums are over this process's parts of the batches.
         """
         self.model.train()
         pairs = self.dataset.epoch(self.progress.epoch)
         parts = [piece for part in self.processes.parts(indices) for piece in part.split(self.pieces)]
         batches = [make_batch(pairs, part.pairs) for part in parts]
         counts = [part.weight * len(batch.labels_N) for part, batch in zip(parts, batches, strict=True)]
-        # The mean over processes, because such is also the mean that is taken of their gradients.
+        # The mean over processes, because their gradients are averaged, too.
         tokens = float(self.processes.gather(sum(counts)).mean())
         found = [
             part.weight * self.update.add(batch, part.weight / tokens, last=number == len(batches))
@@ -270,7 +268,7 @@ class Trainer:
         return Sums(loss, nll, sum(counts))
 
     def _of_all_processes(self, own: Sums) -> Sums:
-        """The sums over all processes; on the same way they learn of each other's signals."""
+        """The sums over all processes, which also learn of each other's signals here."""
         gathered = self.processes.gather(own.loss, own.nll, own.tokens, self.guard.received or 0)
         loss, nll, tokens = gathered[:, :3].sum(0).tolist()
         self.signal = int(gathered[:, 3].max())
@@ -331,7 +329,7 @@ class Trainer:
                 "decoding.batch_tokens"
             ) from error
         assert self.config.best is not None, "load_config fills it in"
-        # What is not a number, of a model that is blown up, is the worst there is; but any model is better than none.
+        # NaN, from a model that has diverged, counts as the worst figure; but any model is better than none.
         figure, minus_nll = map(number_or_worst, (validation.figure(self.config.best), -validation.nll))
         better = progress.best_step < 0 or (figure, minus_nll) > (progress.best_figure, -progress.best_nll)
         if better:
@@ -383,10 +381,10 @@ class Trainer:
         if unwritten is None:
             self._save()
         elif unwritten < self.progress.step:
-            # To write another one behind it would take as long again, for which whoever stops the run may not wait.
+            # Writing another one after it would take as long again, and whoever stops the run may not wait for that.
             self.bar.say(
-                f"the state after update {unwritten} was still being written, and is the one that is kept: the "
-                f"{self.progress.step - unwritten} after it will be made again"
+                f"the state after update {unwritten} was still being written, and is the one that is kept; "
+                f"updates to repeat after it: {self.progress.step - unwritten}"
             )
         self.processes.first(self.states.wait)
 
@@ -406,5 +404,5 @@ class Trainer:
 
 
 def number_or_worst(figure: float) -> float:
-    """A figure of which more is better, or, in the place of NaN, the worst."""
+    """A figure of which more is better; NaN becomes the worst."""
     return -math.inf if math.isnan(figure) else figure

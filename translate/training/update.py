@@ -18,7 +18,7 @@ class Update:
 
     Args:
         dtype: the arithmetic of passes, and of Muon's matrix products.
-        recorded: whether CUDA graphs are to repeat it.
+        recorded: whether CUDA graphs will replay it.
     """
 
     def __init__(
@@ -38,23 +38,23 @@ class Update:
         self.optimizers = build_optimizers(config.optimizer, parallel.model, dtype, recorded=recorded)
 
     def begin(self) -> None:
-        """Forget all gradients: called before each update."""
+        """Clear all gradients; called before each update."""
         self.parallel.model.zero_grad()
 
     def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
         """Add `share` of the gradient of a batch's loss, and return the sums of what is minimized and of the nll, (2,).
 
-        After the `last` batch of an update the gradients of several processes are brought together.
+        After the `last` batch of an update, gradients are averaged over processes.
         """
         with self.parallel.backward_pass(last=last):
             return self._pass(batch.to(self.device), share)
 
     def clip(self) -> float:
-        """Scale a gradient down that is too long, and return how long it was."""
+        """Scale the gradient down if it is too long, and return its norm before that."""
         return float(self.parallel.whole(self._clip()))
 
     def step(self, rate: float) -> None:
-        """Change the weights by the gradients, at this learning rate."""
+        """Update the weights from the gradients, at this learning rate."""
         set_rate(self.optimizers, rate)
         self._step()
 

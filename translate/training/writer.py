@@ -1,4 +1,4 @@
-"""Files of tensors written while training goes on: copied on the spot, written in a thread."""
+"""Files of tensors, written while training continues: copied at once, written in a thread."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,11 +8,11 @@ from torch import Tensor
 
 
 class Writer:
-    """Writes files one after the other, in the order in which they are asked for; after one that fails, no more.
+    """Writes files one after the other, in the order of the requests; after a failure, no more.
 
-    The order counts: a training state says which model has been the best, so it must not be there before that model.
-    The memory of the copies is kept for the next ones of their kind: to fill fresh memory takes ten times as long. So
-    it is as much as all kinds together, to the end of the run.
+    The order matters: a training state says which model is the best, so it must not exist before that model. The memory
+    of the copies is kept for the next ones of their kind, because filling fresh memory takes ten times as long. So
+    memory for all kinds together is in use until the end of the run.
     """
 
     def __init__(self) -> None:
@@ -24,12 +24,12 @@ class Writer:
     def later(
         self, kind: str, tensors: Mapping[str, Tensor], write: Callable[[Mapping[str, Tensor]], None]
     ) -> Future[None]:
-        """Copy `tensors` now, to the CPU, and call `write` with the copies in the thread; the future is that call.
+        """Copy `tensors` to the CPU now, and call `write` with the copies in the thread; the future is that call.
 
-        Waits first until the ones before them of this kind are written.
+        First waits until earlier ones of this kind are written.
 
         Raises:
-            CheckpointError: something that was to be written before could not be.
+            CheckpointError: an earlier file could not be written.
         """
         if self._last is not None and self._last.done():
             self._last.result()
@@ -39,7 +39,7 @@ class Writer:
         return self._do(kind, lambda: write(copies))
 
     def reserve(self, kind: str, tensors: Mapping[str, Tensor]) -> None:
-        """Let the thread get the memory for such tensors, so that not even the first copy of them takes long."""
+        """Let the thread allocate the memory for such tensors, so that even the first copy is quick."""
         copies = self._memory_for(kind, tensors)
 
         def touch() -> None:
@@ -49,12 +49,12 @@ class Writer:
         self._do(kind, touch)
 
     def wait(self) -> None:
-        """Until all is written. CheckpointError if something could not be."""
+        """Wait until everything is written. CheckpointError if that failed."""
         if self._last is not None:
             self._last.result()
 
     def close(self) -> None:
-        """End the thread when it is done, well or not."""
+        """End the thread once it is done, successfully or not."""
         self._thread.shutdown()
 
     def _memory_for(self, kind: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
