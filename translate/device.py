@@ -83,15 +83,15 @@ def _speed_up_of_bfloat16(rows: int, width: int) -> float:
 
     These are the forward product and those for the gradients of input and weights, in ever new shapes, as with batches.
     For each shape, oneDNN first generates machine code, in bfloat16 alone: on a CPU with AMX that takes longer than all
-    products of a narrow model. Both arithmetics are tried in turn, and the best time of each counts, so that other work
-    on the machine does not decide. For the same reason it uses one thread, which waits for no other.
+    products of a narrow model. Both arithmetics are tried in turn, and the best CPU time of each counts, so that other
+    work on the machine does not decide. For the same reason it uses one thread, which waits for no other.
     """
     threads, best = torch.get_num_threads(), {torch.float32: math.inf, torch.bfloat16: math.inf}
     torch.set_num_threads(1)
-    began = time.perf_counter()
+    began = time.thread_time()
     for attempt in range(MOST_SHAPES):
         hopeless = attempt > 0 and best[torch.bfloat16] > HOPELESS * best[torch.float32]
-        if (attempt > 1 or hopeless) and time.perf_counter() - began > MOST_SECONDS:
+        if (attempt > 1 or hopeless) and time.thread_time() - began > MOST_SECONDS:
             break
         for dtype in best:
             x = torch.ones(max(1, rows - attempt), width, dtype=dtype)
@@ -102,13 +102,13 @@ def _speed_up_of_bfloat16(rows: int, width: int) -> float:
 
 
 def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
-    """How long the three products of a linear layer take: the mean of several uses, including the first of a shape."""
-    start, seconds, uses = time.perf_counter(), 0.0, 0
+    """CPU time of the three products of a linear layer: the mean of several uses, including the first of a shape."""
+    start, seconds, uses = time.thread_time(), 0.0, 0
     while uses < USES and seconds < MOST_SECONDS:
         torch.mm(x, weight)
         torch.mm(x, weight.t())
         torch.mm(x.t(), x)
-        seconds, uses = time.perf_counter() - start, uses + 1
+        seconds, uses = time.thread_time() - start, uses + 1
     return seconds / uses
 
 
@@ -152,7 +152,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     cause = error.__context__
     return (
         isinstance(error, torch.OutOfMemoryError | MemoryError)
-        or "DefaultCPUAllocator" in str(error)
+        or any(sign in str(error) for sign in ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED"))
         or (cause is not None and is_out_of_memory(cause))
     )
 

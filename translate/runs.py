@@ -56,6 +56,10 @@ class RunFolder:
         """Whether there is a state to resume from."""
         return any(self.states.glob("*.safetensors"))
 
+    def was_cut_off(self) -> bool:
+        """Whether a run ended before its first state was written, though its first model was."""
+        return self.model.exists() and not self.has_states() and not self.finished.exists()
+
     def damage_of_model(self) -> str | None:
         """What is wrong with the best model, if it is missing or damaged."""
         try:
@@ -88,14 +92,20 @@ class RunFolder:
             weights = [file for folder in (self.states, self.snapshots) for file in folder.glob("*.safetensors")]
             for file in (self.finished, self.model, self.config, self.metrics, *weights, *self._reports()):
                 file.unlink(missing_ok=True)
-            for folder in self.path.glob(f".{self.model.name}.*/"):  # of a process that was killed while writing
-                shutil.rmtree(folder, ignore_errors=True)
+            self._tidy()
             write_whole(self.config, config.encode())
 
     def go_on(self, config: str) -> None:
         """Write the config with which a resumed run continues. A finished run that is extended stays marked as over."""
         with self._writing():
+            self._tidy()
             write_whole(self.config, config.encode())
+
+    def _tidy(self) -> None:
+        """Remove what a process left that was killed while writing."""
+        for file in (self.model, self.config, self.finished):
+            for folder in self.path.glob(f".{file.name}.*/"):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def finished_after(self) -> int | None:
         """How many updates the run had made when it was over, if it ever was."""

@@ -229,7 +229,7 @@ class Translator:
         """One line comes out for each that goes in, and bytes can spell a line break."""
         if isinstance(self.config.data, LabelledDataConfig):
             return text
-        return " ".join(part for part in re.split(r"[\r\n]", text) if part)
+        return re.sub(r"\r\n|\r|\n", " ", text)
 
     def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
         """Warn of lines of which only `read` tokens are read, and of those longer than any in training."""

@@ -57,17 +57,19 @@ class Validator:
         """Measure `model`, which is in evaluation mode. `check` is called before each batch, and may raise."""
         nll, accuracy = self._surprise(model, check)
         found = search(model, self.sources, self.decoding, check=check)
-        return self._judge(nll, accuracy, [self.target.decode(hypotheses[0].tokens) for hypotheses in found])
+        truncated = sum(not hypotheses[0].finished for hypotheses in found)
+        return self._judge(nll, accuracy, [self.target.decode(hypotheses[0].tokens) for hypotheses in found], truncated)
 
-    def _judge(self, nll: float, accuracy: float, translations: list[str]) -> Validation:
+    def _judge(self, nll: float, accuracy: float, translations: list[str], truncated: int) -> Validation:
         bleu = corpus_bleu(translations, self.references, self.target.language)
         chrf = corpus_chrf(translations, self.references)
         return Validation(
             nll=nll,
             accuracy=accuracy,
-            scores={"bleu": bleu, "chrf": chrf},
+            scores={"bleu": bleu, "chrf": chrf, "truncated": truncated},
             summary=f"{self.bleu} {bleu:.2f}, chrF {chrf:.2f}, "
-            f"perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}",
+            f"perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}"
+            + (f", {truncated} of {len(translations)} cut off at the length limit" if truncated else ""),
             warning=distinct_warning(len(set(translations)), len(translations))
             or form_warning(translations, self.text.target),
             samples=[
@@ -99,7 +101,7 @@ def has_capitals(lines: Iterable[str]) -> bool:
 class LabelValidator(Validator):
     """Measures the labels given to one validation text."""
 
-    def _judge(self, nll: float, accuracy: float, labels: list[str]) -> Validation:
+    def _judge(self, nll: float, accuracy: float, labels: list[str], truncated: int) -> Validation:
         report = count_labels(labels, self.references)
         return Validation(
             nll=nll,

@@ -346,16 +346,33 @@ def test_nothing_to_resume(run: Run, untrained: Project) -> None:
     folder = untrained.folder / "run"
     refused(
         run("--resume"),
-        f"there is no run to resume: {folder} does not exist; leave --resume out to begin one, or name the folder it "
-        "was moved to with output=FOLDER",
+        f"there is no run to resume in {folder}; leave --resume out to begin one, or name the folder it was moved to "
+        "with output=FOLDER",
     )
     assert not folder.exists()
-    states = folder / "states"
-    states.mkdir(parents=True)
+
+
+def test_a_run_that_a_start_has_refused_is_none(run: Run, untrained: Project) -> None:
+    (untrained.corpus / "val.it").rename(untrained.corpus / "x")
+    assert run().code == 2
+    assert "there is no run to resume in" in run("--resume").err
+
+
+def test_a_run_cut_off_before_its_first_state_begins_anew(run: Run, untrained: Project) -> None:
+    folder = untrained.folder / "run"
+    assert run("training.max_steps=2").code == 0
+    shutil.rmtree(folder / "states")
+    finished = (folder / "finished.json").read_bytes()
+    assert "already holds a run; --resume continues it" in run("--resume-or-start", "training.max_steps=2").err
+    (folder / "finished.json").unlink()
     refused(
-        run("--resume"),
-        f"no training state to resume in {states}; start over with output=… elsewhere, or --overwrite here",
+        run("training.max_steps=2"),
+        f"{folder} holds a model, but no training state to continue from; --overwrite replaces it, output=… uses "
+        "another folder",
     )
+    assert f"no training state to resume in {folder}" in run("--resume").err
+    assert run("--resume-or-start", "training.max_steps=2").code == 0
+    assert json.loads(finished)["updates"] == json.loads((folder / "finished.json").read_bytes())["updates"]
 
 
 def test_a_run_is_resumed_where_there_is_something_and_else_begun(run: Run, untrained: Project) -> None:

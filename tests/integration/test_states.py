@@ -1,5 +1,6 @@
 """The saved states of a run: the last few, whole ones, and what happens to damaged ones."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -89,6 +90,16 @@ def test_a_full_disk_leaves_the_states_before_it(tiny: TinyProject, uninterrupte
             train(tiny.config())
     assert [path.name for path in (tiny.folder / "run/states").iterdir()] == ["step-00000007.safetensors"]
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+def test_an_old_state_that_cannot_be_removed_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = StateStore(tmp_path, keep_last=1)
+    old = tmp_path / "step-00000001.safetensors"
+    (old / "x").mkdir(parents=True)
+    store.save(2, {"weight": torch.ones(1)}, {})
+    store.wait()
+    assert store.load_newest()[0]["weight"] == 1
+    assert caplog.messages == [f"{old}, an old training state, cannot be removed: {os.strerror(errno.EISDIR)}"]
 
 
 def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> None:

@@ -1,5 +1,9 @@
 """What several processes agree on, and that a process by itself is the simplest case of it."""
 
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -130,6 +134,32 @@ def test_half_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         "the environment sets WORLD_SIZE, as for several processes, but not RANK and MASTER_PORT; "
         "start the processes with torchrun, or unset WORLD_SIZE"
     )
+
+
+@pytest.mark.parametrize(("rank", "count"), [(2, 2), (-1, 2), (0, -2), (0, 0)])
+def test_a_rank_that_cannot_be(rank: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": rank, "WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(ConfigError, match=f"^the environment sets RANK={rank} and WORLD_SIZE={count}: the former must"):
+        Group.of_environment()
+
+
+def test_a_port_in_use_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for name, value in {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
+            monkeypatch.setenv(name, str(value))
+        with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: .*; check the network"):
+            Group.of_environment()
+
+
+def test_a_full_disk_does_not_hide_what_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "no such folder" / "error.json"))
+    group = group_of(0, 2)
+    group._store = SimpleNamespace(add=lambda *_: 1)
+    assert group.tells("error: x")
 
 
 LOST = RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234")

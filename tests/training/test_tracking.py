@@ -1,11 +1,13 @@
 """The metrics log: cut where a state ends, and whole rows or none."""
 
+import errno
 import json
 import signal
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
 from translate.errors import CheckpointError
 from translate.training.tracking import Bar, MetricsLog, NoBar
@@ -50,6 +52,18 @@ def test_a_row_cut_short_by_a_full_disk(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
             signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_a_log_that_fills_the_disk_does_not_end_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(message: str, file: object) -> None:
+        raise OSError(int(message), "cannot be written")
+
+    monkeypatch.setattr(tqdm, "write", write)
+    bar = Bar(total=1, done=0)
+    bar.say(str(errno.ENOSPC))
+    with pytest.raises(OSError, match="cannot be written"):
+        bar.say(str(errno.EPIPE))
+    bar.close()
 
 
 def test_where_there_is_no_terminal_the_figures_are_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,6 +61,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
     Raises:
         TrainingError: one of them ended before connecting to this one.
     """
+    os.environ.pop("GLOO_SOCKET_IFNAME", None)  # For the network between machines: these processes share one.
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, torch.get_num_threads() // count))
     place = MeetingPlace(count)

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 from translate.errors import TranslateError
@@ -18,8 +19,9 @@ SIGTERM_CODE = 128 + signal.SIGTERM
 
 
 def complain(message: str) -> None:
-    """Say what went wrong."""
-    print(message, file=sys.stderr)
+    """Say what went wrong, if that is possible: the disk that standard error goes to may be full."""
+    with suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
 
 
 def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int:

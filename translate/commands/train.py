@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from translate.commands.run import complain, leave_on_sigterm, run
+from translate.errors import CheckpointError
+from translate.training.interrupt import second_signal_ends
 
 if TYPE_CHECKING:
     from translate.config.schema import Config
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if started_together:
             from translate.training.distributed import Group, number_in_environment
 
-            if number_in_environment("WORLD_SIZE") > 1:
+            if number_in_environment("WORLD_SIZE") != 1:
                 together = Group.of_environment()  # Before anything can go wrong, so that only one of them reports it.
         with together or nullcontext():
             config = load_config(asked.config, asked.overrides)
@@ -75,8 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             run_folder = RunFolder(config.output)
             check_folder(asked, run_folder)
             with run_folder.kept_to_one() if first else nullcontext():
-                resume = asked.resume or (asked.resume_or_start and (together or ALONE).first(run_folder.has_states))
-                folder = train(config, resume=resume, overwrite=asked.overwrite, processes=together or ALONE)
+                if asked.resume and not run_folder.is_started():
+                    raise nothing_to_resume(run_folder)
+                processes = together or ALONE
+                resume = asked.resume or (asked.resume_or_start and processes.first(run_folder.has_states))
+                anew = asked.overwrite or (asked.resume_or_start and processes.first(run_folder.was_cut_off))
+                folder = train(config, resume=resume, overwrite=anew, processes=processes)
         except Interrupted as stop:
             nonlocal interrupted
             interrupted = stop.exit_code
@@ -89,24 +95,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if together is None or together.tells(message):
             complain(message)
 
-    with last:
+    with second_signal_ends(), last:
         exit_code = run(work, complain_once) or interrupted
         if together is not None:
             together.leave()
     return exit_code
 
 
+def nothing_to_resume(run_folder: "RunFolder") -> CheckpointError:
+    """What is wrong where --resume finds no run."""
+    return CheckpointError(
+        f"there is no run to resume in {run_folder.path}; leave --resume out to begin one, or name the folder it was "
+        "moved to with output=FOLDER"
+    )
+
+
 def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
     """CheckpointError if there is no folder to resume, or if it may not be the one that is meant."""
-    from translate.errors import CheckpointError
     from translate.paths import resolved
     from translate.runs import RunFolder
 
     if asked.resume and not run_folder.path.is_dir():
-        raise CheckpointError(
-            f"there is no run to resume: {run_folder.path} does not exist; leave --resume out to begin one, or "
-            "name the folder it was moved to with output=FOLDER"
-        )
+        raise nothing_to_resume(run_folder)
     # A resolved config names its folder. Used in a copy of that folder, it would change the original.
     here = asked.config.parent
     beside = RunFolder(here)

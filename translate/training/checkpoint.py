@@ -62,10 +62,13 @@ class StateStore:
     def _write(self, step: int, tensors: Mapping[str, Tensor], values: dict[str, Any]) -> None:
         path = self.folder / f"step-{step:08d}.safetensors"
         write_tensors(path, tensors, {"format": FORMAT, **values})
-        states = self.paths()
-        newest = states.index(path)  # Any before it in the list are damaged ones that a resume has skipped.
-        for old in [*states[:newest], *states[newest + self.keep_last :]]:
-            old.unlink()
+        others = [other for other in self.paths() if other != path]
+        damaged = [other for other in others if other.name > path.name]  # A resume has skipped them.
+        for old in [*damaged, *others[len(damaged) + self.keep_last - 1 :]]:
+            try:
+                old.unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("%s, an old training state, cannot be removed: %s", old, error.strerror)
         for unfinished in self.folder.glob(f".{PATTERN}.*"):  # left by a process that was killed while writing
             shutil.rmtree(unfinished, ignore_errors=True)
 

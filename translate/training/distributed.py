@@ -104,15 +104,16 @@ class Group(Processes):
 
     def __init__(self, store: Any, rank: int, count: int) -> None:
         self._store, self.rank, self.count = store, rank, count
-        self.neighbours = int(os.environ.get("LOCAL_WORLD_SIZE", count))
+        self.neighbours = number_in_environment("LOCAL_WORLD_SIZE", count)
         self._last_word, self.failed = rank == 0, False
-        dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
-            store=store,
-            rank=rank,
-            world_size=count,
-            timeout=PATIENCE,
-        )
+        with _meeting():
+            dist.init_process_group(
+                "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+                store=store,
+                rank=rank,
+                world_size=count,
+                timeout=PATIENCE,
+            )
         if rank > 0:
             log.setLevel(logging.ERROR)
 
@@ -129,10 +130,15 @@ class Group(Processes):
                 f"the environment sets WORLD_SIZE, as for several processes, but not {' and '.join(missing)}; "
                 "start the processes with torchrun, or unset WORLD_SIZE"
             )
-        for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
-            number_in_environment(name)
-        store, rank, count = next(rendezvous("env://"))
-        store.add(PRESENT, 1)
+        rank, count, _ = map(number_in_environment, ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+        if not 0 <= rank < count:
+            raise ConfigError(
+                f"the environment sets RANK={rank} and WORLD_SIZE={count}: the former must be at least 0 and below the "
+                "latter; start the processes with torchrun"
+            )
+        with _meeting():
+            store, *_ = next(rendezvous("env://"))
+            store.add(PRESENT, 1)
         return cls(store, rank, count)
 
     def __enter__(self) -> "Group":
@@ -143,8 +149,10 @@ class Group(Processes):
     ) -> None:
         # Gloo's own errors have no type.
         if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower()):
+            # NCCL may have failed by itself.
+            detail = "" if "gloo" in str(error).lower() else f" ({str(error).splitlines()[0]})"
             raise TrainingError(
-                "another process of this run has ended, and this one cannot continue without it; "
+                f"another process of this run has ended, and this one cannot continue without it{detail}; "
                 "its message, or torchrun's report, says why. Without either it was killed, as when memory runs out. "
                 "Continue with the same command and --resume"
             ) from error
@@ -192,7 +200,7 @@ class Group(Processes):
     def own_device(self, device: torch.device) -> torch.device:
         if device.type != "cuda":
             return device
-        number, devices = int(os.environ.get("LOCAL_RANK", self.rank)), torch.cuda.device_count()
+        number, devices = number_in_environment("LOCAL_RANK", self.rank), torch.cuda.device_count()
         if number >= devices:
             raise ConfigError(
                 f"more processes than CUDA devices, of which this machine has {devices}; "
@@ -209,7 +217,8 @@ class Group(Processes):
         """Whether this process is the one to report what ended the run: the first that asks. torchrun repeats it."""
         if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
             content = {"message": message, "extraInfo": {"py_callstack": message, "timestamp": str(int(time.time()))}}
-            Path(file).write_text(json.dumps({"message": content}), encoding="utf-8")
+            with suppress(OSError):  # The disk may be full.
+                Path(file).write_text(json.dumps({"message": content}), encoding="utf-8")
         self.failed = True
         try:
             self._last_word = self._store.add("translate/told", 1) == 1
@@ -242,7 +251,8 @@ class MeetingPlace:
 
     def directions(self, rank: int) -> dict[str, str]:
         """The environment variables by which another process finds it."""
-        numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": self.count, "MASTER_PORT": self._store.port}
+        counts = {"WORLD_SIZE": self.count, "LOCAL_WORLD_SIZE": self.count}
+        numbers = counts | {"RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": self._store.port}
         return {"MASTER_ADDR": HERE} | {name: str(number) for name, number in numbers.items()}
 
     def present(self) -> int:
@@ -259,8 +269,22 @@ def seed_of(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
-def number_in_environment(name: str) -> int:
-    """The whole number in an environment variable. ConfigError if it is not one."""
+@contextmanager
+def _meeting() -> Iterator[None]:
+    """Around the search for the other processes. ConfigError if there is no way to them."""
+    try:
+        yield
+    except (dist.DistError, RuntimeError) as error:
+        raise ConfigError(
+            f"the processes of this run cannot connect: {str(error).splitlines()[0]}; check the network settings in "
+            "the environment (MASTER_ADDR, MASTER_PORT, GLOO_SOCKET_IFNAME), or train in one process: processes=1"
+        ) from error
+
+
+def number_in_environment(name: str, default: int | None = None) -> int:
+    """The whole number in an environment variable, or `default`. ConfigError if it is not a number."""
+    if default is not None and name not in os.environ:
+        return default
     try:
         return int(os.environ[name])
     except ValueError:

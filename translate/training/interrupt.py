@@ -1,7 +1,15 @@
 """Ctrl-C and SIGTERM as a request that training honours at the next safe moment."""
 
+import os
 import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
+
+GRACE = 5.0  # seconds that a process has to end in order after a second signal
 
 
 class Interrupted(Exception):
@@ -40,3 +48,38 @@ class InterruptGuard:
     def _restore(self) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def second_signal_ends(grace: float = GRACE) -> Iterator[None]:
+    """Inside, a second SIGINT or SIGTERM ends this process after `grace` seconds, even if it hangs.
+
+    Python's own handlers run only when the main thread returns from what it is doing. If it waits for another process
+    that is stuck, that may be never.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_end_after_the_second, args=(reader, grace), daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        writer.close()  # which ends the thread
+
+
+def _end_after_the_second(signals: socket.socket, grace: float) -> None:
+    """Read the numbers of signals as they come, until there are no more."""
+    received = 0
+    with signals:
+        while number := signals.recv(1):
+            received += number[0] in (signal.SIGINT, signal.SIGTERM)
+            if received == 2:
+                signals.settimeout(grace)
+                try:
+                    while signals.recv(1):
+                        pass
+                except TimeoutError:
+                    print("stopped, though not in order: something hangs", file=sys.stderr, flush=True)
+                    os._exit(128 + number[0])
+                return

@@ -23,8 +23,9 @@ class Validation:
     samples: list[dict[str, str]]
 
     def figure(self, name: str) -> float:
-        """The figure that selects the best model; more is better."""
-        return {**self.scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
+        """The figure that selects the best model; more is better. Scores are compared as shown, to two places."""
+        scores = {name: round(score, 2) for name, score in self.scores.items()}
+        return {**scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
 
 
 def perplexity(nll: float) -> float:
@@ -58,8 +59,6 @@ class Progress:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Progress":
         given = {name: value for name, value in values.items() if value is not None}
-        if "best_nll" not in given and "best_figure" not in given:  # Older states have 0 there.
-            given["best_step"] = -1
         return cls(**{**given, "recent": Sums(**given["recent"])})
 
 

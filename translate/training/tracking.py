@@ -109,7 +109,11 @@ class Bar:
 
     def say(self, message: str) -> None:
         """Print lines above the bar."""
-        tqdm.write(message, file=sys.stderr)
+        try:
+            tqdm.write(message, file=sys.stderr)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:  # A log that fills the disk does not end the training.
+                raise
 
     def close(self) -> None:
         self._bar.close()

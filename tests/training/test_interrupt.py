@@ -1,0 +1,34 @@
+"""Signals: the first is a wish, the second ends a process even if it hangs."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+HANGS = """
+import signal, time
+from translate.training.interrupt import second_signal_ends
+
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: None)
+with second_signal_ends(grace=0.2):
+    print("ready", flush=True)
+    while True:
+        time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
+def test_a_second_signal_ends_a_process_that_hangs() -> None:
+    with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM
+        assert process.stderr is not None
+        assert process.stderr.read() == b"stopped, though not in order: something hangs\n"
