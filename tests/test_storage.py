@@ -96,7 +96,7 @@ def test_a_flipped_bit_in_a_tensor(path: Path) -> None:
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(CheckpointError) as caught:
         read_tensors(path)
-    assert str(caught.value) == f"{path} is damaged: its content does not match its digest"
+    assert str(caught.value) == f"{path} is damaged, or was changed by another program: its content has another digest"
     assert read_values(path) == VALUES  # As documented: the values alone come without a check of the tensors.
 
 
@@ -104,7 +104,7 @@ def test_another_type_of_the_same_size(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"I64"', b'"U64"'))
     with pytest.raises(CheckpointError) as caught:
         read_tensors(path)
-    assert str(caught.value) == f"{path} is damaged: its content does not match its digest"
+    assert str(caught.value) == f"{path} is damaged, or was changed by another program: its content has another digest"
 
 
 def test_a_flipped_bit_that_breaks_the_values(path: Path) -> None:
@@ -180,6 +180,14 @@ def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
         assert str(caught.value) == f"{tmp_path / 'absent'} is missing; a model is a .safetensors file"
         with pytest.raises(CheckpointError, match="File name too long"):
             read(tmp_path / ("x" * 300))
+
+
+def test_the_folder_of_a_run_in_place_of_its_model(tmp_path: Path) -> None:
+    inside = tmp_path / "model.safetensors"
+    inside.touch()
+    with pytest.raises(CheckpointError) as caught:
+        read_tensors(tmp_path)
+    assert str(caught.value) == f"{tmp_path} is a folder; did you mean {inside}?"
 
 
 # --- where nothing can be written ------------------------------------------------------------------------------------

@@ -77,6 +77,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     with processes.first_ahead():  # It makes the folder, and the cache that the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = prepare_text(config, start)
+    if start and start.about.get("train") == text.train.variant and not resume:
+        log.info("%s was trained on this text, too", config.training.start_from)
     plan = plan_batches(config, text.train_set, text.train)
     asked, config = config, with_max_ratio(config, plan)
     text_seconds = time.perf_counter() - started

@@ -52,7 +52,7 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     if _digest(tensors, text) != digest:
-        raise CheckpointError(f"{path} is damaged: its content does not match its digest")
+        raise CheckpointError(f"{path} is damaged, or was changed by another program: its content has another digest")
     return {name: tensor.to(device) for name, tensor in tensors.items()}, values
 
 
@@ -69,7 +69,9 @@ def _read_header(path: Path) -> tuple[dict[str, Any], str, str]:
     try:
         if not path.is_file():
             what = "a folder" if path.is_dir() else "missing"
-            raise CheckpointError(f"{path} is {what}; a model is a .safetensors file")
+            inside = path / "model.safetensors"  # where a run has its model
+            hint = f"did you mean {inside}?" if inside.is_file() else "a model is a .safetensors file"
+            raise CheckpointError(f"{path} is {what}; {hint}")
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
     except PermissionError as error:

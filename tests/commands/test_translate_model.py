@@ -86,7 +86,7 @@ def state(path: Path, project: Project) -> None:
         (pickled, "{} is damaged, or not a safetensors file: "),
         (truncated, "{} is damaged, or not a safetensors file: "),
         (foreign, "{} is a safetensors file, but not one of this project's"),
-        (changed, "{} is damaged: its content does not match its digest"),
+        (changed, "{} is damaged, or was changed by another program: its content has another digest"),
         (state, "{} holds 'translate training state 1', not 'translate model 1'; give a model.safetensors"),
     ],
 )
