@@ -101,14 +101,15 @@ def test_lines_that_can_be_read_but_once(translator: Translator) -> None:
 
 def memory_for(rows: int, monkeypatch: pytest.MonkeyPatch, model: torch.nn.Module) -> None:
     """Let the model run out of memory with more sentences than that at a time."""
-    start = model.start
+    for name in ("start", "forward"):
+        method = getattr(model, name)
 
-    def limited(source_BS: torch.Tensor, source_mask_BS: torch.Tensor) -> Any:
-        if len(source_BS) > rows:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return start(source_BS, source_mask_BS)
+        def limited(source_BS: torch.Tensor, *others: torch.Tensor, method: Any = method) -> Any:
+            if len(source_BS) > rows:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return method(source_BS, *others)
 
-    monkeypatch.setattr(model, "start", limited)
+        monkeypatch.setattr(model, name, limited)
 
 
 def test_search_that_runs_out_of_memory_goes_on_in_smaller_batches(
@@ -122,6 +123,19 @@ def test_search_that_runs_out_of_memory_goes_on_in_smaller_batches(
     assert translator.translate(lines) == translator.translate(lines) == expected
     assert [message for message in caplog.messages if not message.startswith("line 201")] == [
         f"out of memory: from now on {tokens} source tokens are searched at a time" for tokens in (2048, 1024, 512, 256)
+    ]
+
+
+def test_translations_are_scored_in_batches_that_fit_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    translator = Translator.load(save_model(tmp_path / "model.safetensors"), "cpu")
+    lines, translations = ["ein Hund bellt."] * 1000, ["a dog barks."] * 1000
+    expected = translator.log_probabilities(lines, translations)
+    memory_for(300, monkeypatch, translator.model)
+    assert translator.log_probabilities(lines, translations) == pytest.approx(expected)
+    assert caplog.messages == [
+        f"out of memory: from now on {tokens} source tokens are searched at a time" for tokens in (2048, 1024)
     ]
 
 

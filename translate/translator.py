@@ -3,10 +3,10 @@
 import logging
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ OWN_SETTINGS = {
     "sample": {"temperature", "top_k", "seed"},
 }  # that only one search has
 
+T = TypeVar("T")
 log = logging.getLogger("translate")
 
 
@@ -139,20 +140,23 @@ class Translator:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
         self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
         self._warn_of_unreadable(sources, first_line)
-        found = self._search(sources, settings, n, first_line - 1)
+        found = self._in_batches_that_fit(
+            lambda fitting: search(self.model, sources, fitting, n_best=n, first=first_line - 1),
+            settings,
+            map(len, sources),
+        )
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
-    def _search(
-        self, sources: Sequence[Sequence[int] | NDArray[Any]], settings: DecodingConfig, n: int, first: int
-    ) -> list[list[Hypothesis]]:
-        """Search in batches that fit into memory; if one does not, they are half as large from then on."""
+    def _in_batches_that_fit(
+        self, work: Callable[[DecodingConfig], T], settings: DecodingConfig, lengths: Iterable[int]
+    ) -> T:
+        """What `work` returns, in batches that fit into memory; if one does not, they are halved from then on."""
         # In batches of no more than this, including the end, each sentence is alone; a longer one is alone anyway.
-        alone = 1 + min([tokens_read(self.model, settings), *filter(None, map(len, sources))])
+        alone = 1 + min([tokens_read(self.model, settings), *filter(None, lengths)])
         while True:
             tokens = min(self._most_tokens, settings.batch_tokens)
             try:
-                in_batches = settings.model_copy(update={"batch_tokens": tokens})
-                return search(self.model, sources, in_batches, n_best=n, first=first)
+                return work(settings.model_copy(update={"batch_tokens": tokens}))
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -193,7 +197,12 @@ class Translator:
         self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
         self._warn_of_unreadable(sources, first_line)
         targets = self.saved.target.encode(translations)
-        return log_probabilities(self.model, sources, targets, settings).tolist()
+        found = self._in_batches_that_fit(
+            lambda fitting: log_probabilities(self.model, sources, targets, fitting),
+            settings,
+            (max(map(len, pair)) for pair in zip(sources, targets, strict=True)),
+        )
+        return found.tolist()
 
     def settings(self, **asked: str | int | float | None) -> DecodingConfig:
         """The model's own section `decoding`, with the settings in `asked` that are not None replaced.
