@@ -4,6 +4,7 @@ import logging
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -117,3 +118,18 @@ def test_a_huge_model_or_batch_is_not_measured_whole(rows: int, width: int) -> N
     with Products() as products:
         resolve_precision("auto", CPU, rows=rows, width=width)
     assert max(max(shape) for shape in products.shapes[torch.float32]) <= 2048
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("name", ["auto", "bfloat16"])
+def test_a_measurement_leaves_the_threads_as_they_were(name: str) -> None:
+    resolve_precision(name, CPU, rows=4, width=4)
+    assert torch.get_num_threads() == 2

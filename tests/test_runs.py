@@ -36,6 +36,17 @@ def test_the_newest_run_may_lie_deeper(tmp_path: Path, monkeypatch: pytest.Monke
     assert newest_model() == tmp_path / "checkpoints" / "sweep" / "two" / "model.safetensors"
 
 
+def test_the_newest_run_may_be_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translate.runs.project_root", lambda: tmp_path)
+    run = RunFolder(tmp_path / "large disk" / "run")
+    run.make()
+    run.model.touch()
+    run.finish({})
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "linked").symlink_to(run.path, target_is_directory=True)
+    assert newest_model() == tmp_path / "checkpoints" / "linked" / "model.safetensors"
+
+
 def test_a_run_begins_with_nothing_of_the_one_before(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     run.make()

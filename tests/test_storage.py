@@ -100,8 +100,11 @@ def test_a_flipped_bit_in_a_tensor(path: Path) -> None:
     assert read_values(path) == VALUES  # As documented: the values alone come without a check of the tensors.
 
 
-def test_another_type_of_the_same_size(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace(b'"I64"', b'"U64"'))
+@pytest.mark.parametrize(("before", "after"), [(b'"I64"', b'"U64"'), (b"[2,3]", b"[3,2]")], ids=["type", "shape"])
+def test_another_type_or_shape_of_the_same_size(before: bytes, after: bytes, path: Path) -> None:
+    content = path.read_bytes()
+    assert content.count(before) == 1
+    path.write_bytes(content.replace(before, after))
     with pytest.raises(CheckpointError) as caught:
         read_tensors(path)
     assert str(caught.value) == f"{path} is damaged, or was changed by another program: its content has another digest"

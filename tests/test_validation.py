@@ -9,7 +9,7 @@ from test_translator import ENGLISH, GERMAN, save_model
 from translate.config.schema import BatchConfig, DecodingConfig, TextConfig
 from translate.data.corpus import ParallelText
 from translate.data.dataset import Dataset, EncodedText
-from translate.evaluation import corpus_bleu
+from translate.evaluation import corpus_bleu, corpus_chrf
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.tokenizers import WordTokenizer
@@ -84,6 +84,21 @@ def test_translations_that_were_cut_off_are_counted(translator: Translator) -> N
 def test_a_lower_casing_model_is_compared_in_its_own_case() -> None:
     lowercase = Codec(WordTokenizer("en", lowercase=True), ENGLISH.vocabulary)
     assert validator(lowercase, [line.upper() for line in REFERENCES]).references == REFERENCES
+
+
+def test_both_scores_of_a_lower_casing_model_are_in_its_own_case(translator: Translator) -> None:
+    lowercase = Codec(WordTokenizer("en", lowercase=True), ENGLISH.vocabulary)
+    found = validator(lowercase, [line.upper() for line in REFERENCES])(translator.model, lambda: None)
+    translations = [sample["translation"] for sample in found.samples]
+    assert found.scores["bleu"] == corpus_bleu(translations, REFERENCES)
+    assert found.scores["chrf"] == corpus_chrf(translations, REFERENCES) > 5.0
+    assert found.summary.startswith("BLEU (lower-cased) ")
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_text_without_capitals_has_plain_bleu(lowercase: bool) -> None:
+    measured = validator(Codec(WordTokenizer("en", lowercase=lowercase), ENGLISH.vocabulary))
+    assert (measured.bleu, measured.references) == ("BLEU", REFERENCES)
 
 
 def test_a_truecasing_model_is_compared_with_what_was_written() -> None:

@@ -80,6 +80,15 @@ def test_the_search_can_be_chosen(run: Callable[..., Outcome], tmp_path: Path) -
     assert (decoding["beam_size"], decoding["length_penalty"]) == (2, 0.5)
 
 
+def test_all_that_is_asked_of_the_search_is_in_the_report(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    asked = {"search": "beam", "beam_size": 2, "length_penalty": 0.5}
+    asked |= {"batch_tokens": 41, "max_source": 30, "max_ratio": 1.5}
+    options = [part for name, value in asked.items() for part in (f"--{name.replace('_', '-')}", value)]
+    assert run("--split", "test", *options).code == 0
+    decoding = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["decoding"]
+    assert asked.items() <= decoding.items()
+
+
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_two_files(ending: str, run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
     files = []
@@ -126,6 +135,17 @@ def test_a_report_on_something_else_is_not_replaced_without_a_word(
         assert (warning in said.err) if another else ("replacing" not in said.err)
     (tmp_path / "report.json").write_text("[]", encoding="utf-8")
     assert "replacing" not in run("--split", "test").err
+
+
+def test_a_report_on_other_references_is_not_replaced_without_a_word(
+    run: Callable[..., Outcome], project: Project, tmp_path: Path
+) -> None:
+    other = shutil.copy(project.corpus / "test.it", tmp_path / "other.it")
+    one = ("--source", project.corpus / "test.es", "--reference", project.corpus / "test.it", "--search", "greedy")
+    for arguments, replaced in ((one, False), ((*one, "--reference", other), True), (one, True), (one, False)):
+        said = run(*arguments)
+        assert said.code == 0
+        assert ("report.json, which was about another text; " in said.err) == ("replacing" in said.err) == replaced
 
 
 def test_another_folder(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
@@ -244,14 +264,27 @@ def test_translations_that_belong_to_no_report_are_not_replaced(call: Call, proj
         assert call(main, *arguments).code == 0
 
 
-def test_validation_text_in_files_is_meant_by_its_name(call: Call, untrained: Project, tmp_path: Path) -> None:
+@pytest.fixture
+def of_files(call: Call, untrained: Project) -> Path:
+    """A model whose training and validation text are files by name."""
     files = [
         f"data.{key}={{source: {untrained.corpus}/{split}.es, target: {untrained.corpus}/{split}.it}}"
         for key, split in (("train", "train"), ("valid", "test"))
     ]
     assert call(train, "--config", untrained.config, "training.max_steps=1", *files).code == 0
-    said = call(main, "--checkpoint", untrained.model, "--split", "valid", "--json", tmp_path / "report.json")
+    return untrained.model
+
+
+def test_validation_text_in_files_is_meant_by_its_name(call: Call, of_files: Path, tmp_path: Path) -> None:
+    said = call(main, "--checkpoint", of_files, "--split", "valid", "--json", tmp_path / "report.json")
     assert said.err.startswith("test.es / test.it: 20 pairs")
+
+
+def test_in_a_folder_that_is_named_splits_are_found_by_their_names(
+    call: Call, of_files: Path, untrained: Project, tmp_path: Path
+) -> None:
+    where = "--data-root", untrained.corpus, "--json", tmp_path / "report.json"
+    assert call(main, "--checkpoint", of_files, "--split", "val", *where).err.startswith("val: 20 pairs")
 
 
 def test_an_unknown_split(run: Callable[..., Outcome], project: Project) -> None:

@@ -385,6 +385,13 @@ def test_a_run_is_resumed_where_there_is_something_and_else_begun(run: Run, untr
     assert newest == "step-00000002.safetensors"
 
 
+def which_is_meant(copy: Path, original: Path) -> str:
+    return (
+        f"{copy}/config.yaml is in one run's folder but names another, {original}; say which is meant: "
+        f"output={copy} or output={original}"
+    )
+
+
 @pytest.mark.parametrize("how", ["--resume", "--resume-or-start", "--overwrite"])
 def test_a_copy_of_a_run_leaves_the_original_alone(how: str, call: Call, project: Project, tmp_path: Path) -> None:
     original, copy = project.model.parent, tmp_path / "copy"
@@ -392,13 +399,31 @@ def test_a_copy_of_a_run_leaves_the_original_alone(how: str, call: Call, project
     before = {path: path.stat().st_mtime_ns for path in original.rglob("*")}
     refused(
         call(main, "--config", copy / "config.yaml", how),
-        f"{copy}/config.yaml is in one run's folder but names another, {original}; say which is meant: "
-        f"output={copy} or output={original}",
+        which_is_meant(copy, original),
     )
     said = call(main, "--config", copy / "config.yaml", how, f"output={copy}", "training.max_steps=1")
     assert said.code == (0 if how == "--overwrite" else 2)  # The run was to end later: refused, but as this run.
     assert str(original) not in said.err
     assert {path: path.stat().st_mtime_ns for path in original.rglob("*")} == before
+
+
+def test_the_config_in_a_copy_serves_the_original_where_that_is_named(
+    call: Call, project: Project, tmp_path: Path
+) -> None:
+    original, copy = project.model.parent, tmp_path / "copy"
+    shutil.copytree(original, copy)
+    said = call(main, "--config", copy / "config.yaml", "--resume", f"output={original}")
+    assert said.code == 0
+    assert f"{original} is finished: there is nothing to resume" in said.err
+
+
+@pytest.mark.parametrize("kept", ["states", "model.safetensors", "metrics.jsonl"])
+def test_part_of_a_copy_is_a_copy(kept: str, call: Call, project: Project, tmp_path: Path) -> None:
+    original, copy = project.model.parent, tmp_path / "copy"
+    copy.mkdir()
+    for name in ("config.yaml", kept):
+        (shutil.copytree if (original / name).is_dir() else shutil.copy)(original / name, copy / name)
+    refused(call(main, "--config", copy / "config.yaml", "--resume"), which_is_meant(copy, original))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")

@@ -14,7 +14,7 @@ import pytest
 from tiny_project import LINES, Call, Outcome, joined, write_lines
 
 from translate.commands import streams
-from translate.translator import Translator
+from translate.translator import Translation, Translator
 
 ODD = {
     "empty": "",
@@ -122,6 +122,16 @@ def test_translations_that_were_cut_off_are_counted(translate: Call, translator:
         translate("--search", "greedy", "el gato", long).err
         == "1 of 2 translations were cut off at the length limit; --max-ratio raises it\n"
     )
+
+
+@pytest.mark.parametrize("n_best", [(), ("--n-best", "2")])
+def test_of_several_translations_the_best_one_counts_as_cut_off(
+    n_best: tuple[str, ...], translate: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, cut = (Translation("il gatto", -1.0, -1.0, length=3, finished=finished) for finished in (True, False))
+    monkeypatch.setattr(Translator, "n_best", lambda *_, **__: [[whole, cut], [cut, cut], [whole, cut]])
+    said = translate(*n_best, *LINES[:3])
+    assert said.err == "1 of 3 translations were cut off at the length limit; --max-ratio raises it\n"
 
 
 def test_line_numbers_go_on_from_chunk_to_chunk(

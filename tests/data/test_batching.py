@@ -111,13 +111,23 @@ def test_epochs_group_other_pairs() -> None:
     assert not groups[0] & groups[1]
 
 
-def test_batches_do_not_come_by_length() -> None:
+def widths_of(epoch: int) -> list[int]:
+    """The most words of a source in each batch, in the order of the batches."""
     pairs = drawn(2000)
-    widths = [
-        max(pairs[(pair - 100) // 2][0] for pair in batch) for batch in batches_of(plan_of(pairs, max_tokens=200))
-    ]
+    batches = batches_of(plan_of(pairs, max_tokens=200), epoch)
+    return [max(pairs[(pair - 100) // 2][0] for pair in batch) for batch in batches]
+
+
+def test_batches_do_not_come_by_length() -> None:
+    widths = widths_of(0)
     assert len(widths) > 100
     assert abs(np.corrcoef(widths, np.arange(len(widths)))[0, 1]) < 0.3
+
+
+def test_lengths_come_in_another_order_in_each_epoch() -> None:
+    one, other = widths_of(0), widths_of(1)
+    assert sorted(one) == sorted(other)
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.3
 
 
 def test_padding_share_by_hand() -> None:

@@ -202,6 +202,20 @@ def test_validation_text_is_encoded_with_the_codecs_of_training(tmp_path: Path) 
     assert valid.name == "val"
 
 
+@pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
+def test_a_text_is_encoded_anew_for_another_vocabulary_of_one_side(tmp_path: Path, side: int) -> None:
+    valid = parallel(["Der Hund bellt!"], ["The cat sleeps."], "val")
+    other = (["Ein Wal, ein Hund!"] * 3, ENGLISH), (GERMAN, ["A cat, the cat sleeps."] * 3)
+    before, after = Opened(tmp_path), Opened(tmp_path, train=parallel(*other[side]))
+    assert [one != two for one, two in zip(before.codecs, after.codecs, strict=True)] == [side == 0, side == 1]
+    before.dataset(valid)
+    encoded = after.dataset(valid)
+    for codec, lines, ids in zip(
+        after.codecs, (valid.source, valid.target), (encoded.source, encoded.target), strict=True
+    ):
+        assert [line.tolist() for line in ids] == codec.encode(lines)
+
+
 def test_a_text_of_empty_lines_only(tmp_path: Path) -> None:
     cache = Opened(tmp_path)
     for _ in range(2):
@@ -285,6 +299,22 @@ def test_another_version_of_spacy_encodes_anew(
     why = [message for message in caplog.messages if "learning how to cut" not in message]
     assert len(why) == (2 if anew else 0)
     assert all("spacy 99.0 is installed" in message for message in why)
+
+
+@pytest.mark.parametrize("language", ["de", "en"])
+def test_another_version_of_what_cuts_either_side_encodes_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cutting: list[str], language: str
+) -> None:
+    versions = {"de": "1.0", "en": "1.0"}
+    monkeypatch.setattr(WordTokenizer, "packages", property(lambda self: (self.language,)))
+    monkeypatch.setattr(dataset_module, "_version", versions.get)
+    Opened(tmp_path).dataset(TRAIN)
+    cutting.clear()
+    Opened(tmp_path).dataset(TRAIN)
+    assert cutting == []
+    versions[language] = "2.0"
+    Opened(tmp_path).dataset(TRAIN)
+    assert cutting == ["de", "en"] * 2
 
 
 def cut_off(path: Path) -> None:

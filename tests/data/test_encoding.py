@@ -93,6 +93,23 @@ def test_several_processes_answer_as_one_and_in_order() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes")
+def test_what_a_library_prints_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    codec = letters()
+    expected = codec.encode(LINES)
+    chatty = f"""
+import sys
+print("Welcome!", flush=True)
+sys.path.remove({str(tmp_path)!r})
+del sys.modules["tokenizers"]
+import tokenizers
+"""
+    (tmp_path / "tokenizers.py").write_text(chatty, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert encoded(codec, LINES) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_an_error_in_a_process_is_an_error_of_this_one() -> None:
     codec = Codec(WordTokenizer("klingon"), Vocabulary(("a",)))
     with pytest.raises(ConfigError, match="spaCy has no tokenizer for the language 'klingon'"):

@@ -8,7 +8,7 @@ import pytest
 from packed import write
 
 from translate.data.corpus import Part, TextPair, open_pair
-from translate.data.mixing import join_corpora, open_files
+from translate.data.mixing import join_corpora, matching_files, open_files
 from translate.errors import DataError
 
 
@@ -56,6 +56,12 @@ def test_brackets_and_existing_files_are_taken_by_their_names(tmp_path: Path) ->
         write_pair(tmp_path, name, [name])
     assert list(open_files(tmp_path / "a[1]*.de", tmp_path / "a[1]*.en").source) == ["a[1]b"]
     assert list(open_files(tmp_path / "why?.de", tmp_path / "why?.en").source) == ["why?"]
+
+
+def test_a_star_in_the_name_of_a_file_that_is_there_is_itself(tmp_path: Path) -> None:
+    for name in ("a*.de", "ab.de"):
+        (tmp_path / name).touch()
+    assert matching_files(tmp_path / "a*.de") == {(): tmp_path / "a*.de"}
 
 
 def test_the_first_file_without_a_partner_is_named(tmp_path: Path) -> None:

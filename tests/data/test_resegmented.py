@@ -75,6 +75,13 @@ def test_a_line_that_would_get_too_long_stays_as_it_was(encoded: Encoded) -> Non
     assert not all(same[0::3])
 
 
+def test_a_line_of_exactly_the_most_tokens_is_cut_anew(encoded: Encoded) -> None:
+    free = resegmented(encoded).epoch(0).source
+    longest, line = max((len(free[line]), line) for line in range(len(GERMAN)))
+    assert len(encoded[0].source[line]) < longest
+    assert resegmented(encoded, longest=longest).epoch(0).source[line].tolist() == free[line].tolist()
+
+
 def test_batches_are_made_of_it(encoded: Encoded) -> None:
     pairs = resegmented(encoded).epoch(0)
     batch = make_batch(pairs, np.array([0, 1, 2]))

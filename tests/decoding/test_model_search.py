@@ -267,6 +267,13 @@ def test_learned_positions_cut_what_does_not_fit(search_by: str) -> None:
     assert_same([found], search(model, [source[:7]], settings)[0])
 
 
+@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
+def test_a_limit_without_an_end_is_that_of_the_model(search_by: str) -> None:
+    model = random_model(positions="learned", max_positions=6)
+    near, far = (search(model, [[4, 5]], config(search=search_by, max_ratio=ratio)) for ratio in (6.0, 1e300))
+    assert near == far
+
+
 @pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.int64])
 def test_sources_of_any_integer_type(dtype: type[np.integer[Any]]) -> None:
     model, sources = random_model(), random_sources(10)

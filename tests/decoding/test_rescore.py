@@ -59,6 +59,13 @@ def test_no_more_than_the_model_can_place() -> None:
     assert beyond == -math.inf
 
 
+def test_the_longest_that_a_search_may_find_has_a_probability() -> None:
+    model = random_model(positions="learned", max_positions=5)
+    longest, longer = log_probabilities(model, [[4], [4]], [[4, 5, 6, 7], [4, 5, 6, 7, 8]], config(batch_tokens=100))
+    assert -math.inf < longest < 0.0
+    assert longer == -math.inf
+
+
 def test_no_more_of_a_source_than_a_search_reads() -> None:
     settings = config(max_source=3, batch_tokens=100)
     cut, whole, more = log_probabilities(

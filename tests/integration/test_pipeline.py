@@ -3,6 +3,7 @@
 import errno
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -565,3 +566,16 @@ def test_a_mean_that_is_worse_is_not_kept(tiny: TinyProject, monkeypatch: pytest
     run = train(tiny.config("training.average_last=2", "training.best=loss", "training.keep_last=9"))
     assert list(losses) == []
     assert_same_tensors(read_tensors(run.model)[0], weights_after(run, 14))
+
+
+@pytest.mark.parametrize(
+    ("losses", "best"), [([math.nan, 2.0, 3.0], 14), ([math.nan, math.nan, 3.0], 21), ([2.0, math.nan, 1.0], 21)]
+)
+def test_any_number_is_better_than_none(
+    losses: list[float], best: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter(losses)
+    monkeypatch.setattr(Validator, "__call__", lambda *_: Validation(next(found), 0.0, {}, "", None, []))
+    run = train(tiny.config("training.best=loss"))
+    assert json.loads(run.finished.read_text(encoding="utf-8"))["best_update"] == best
+    assert read_about(run.model)["validation"]["step"] == best

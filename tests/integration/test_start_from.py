@@ -86,6 +86,15 @@ def test_other_settings_are_refused_and_nothing_is_begun(
     assert not (tiny.folder / "tuned").exists()
 
 
+@pytest.mark.parametrize(("side", "language"), [("source", "de"), ("target", "en")])
+def test_another_language_has_no_start(side: str, language: str, tiny: TinyProject, other: tuple[str, ...]) -> None:
+    for split in ("train", "val"):
+        (tiny.folder / f"other/{split}.{language}").rename(tiny.folder / f"other/{split}.nl")
+    with pytest.raises(CheckpointError, match=rf"which has other settings:\n  data\.{side}: '{language}' → 'nl'\n"):
+        train(tiny.config(*other, f"data.{side}=nl"))
+    assert not (tiny.folder / "tuned").exists()
+
+
 def test_the_model_is_not_overwritten_by_what_starts_from_it(tiny: TinyProject, model: Path) -> None:
     before = model.read_bytes()
     with pytest.raises(CheckpointError, match="lies in the folder of this run; name another folder"):

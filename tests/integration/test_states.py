@@ -77,19 +77,41 @@ def test_the_last_states_are_kept(keep: int, tiny: TinyProject) -> None:
     assert sorted(path.name for path in run.states.iterdir()) == [f"step-{step:08d}.safetensors" for step in steps]
 
 
-def test_a_full_disk_leaves_the_states_before_it(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
+def fill_the_disk(patch: pytest.MonkeyPatch) -> None:
+    """For files, but not for the log."""
 
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    patch.setattr("translate.files.os", SimpleNamespace(**{**vars(os), "fsync": full}))
+
+
+def test_a_full_disk_leaves_the_states_before_it(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        without_room = SimpleNamespace(**{**vars(os), "fsync": full})  # for files, but not for the log
-        at_call(patch, StateStore, "_write", 2, lambda: patch.setattr("translate.files.os", without_room))
+        at_call(patch, StateStore, "_write", 2, lambda: fill_the_disk(patch))
         with pytest.raises(
             CheckpointError, match=r"cannot write .*step-00000014\.safetensors: No space left on device"
         ):
             train(tiny.config())
     assert [path.name for path in (tiny.folder / "run/states").iterdir()] == ["step-00000007.safetensors"]
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+@pytest.mark.parametrize("keep_last", [1, 2])
+def test_no_state_is_removed_before_the_next_one_is_whole(
+    keep_last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StateStore(tmp_path, keep_last)
+    for step in range(1, keep_last + 1):
+        store.save(step, {"weight": torch.zeros(1)}, {})
+    store.wait()
+    before = store.paths()
+    assert len(before) == keep_last
+    fill_the_disk(monkeypatch)
+    store.save(9, {"weight": torch.zeros(1)}, {})
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        store.wait()
+    assert sorted(tmp_path.iterdir(), reverse=True) == before
 
 
 def test_an_old_state_that_cannot_be_removed_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

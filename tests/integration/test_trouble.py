@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_runs import TinyProject, assert_same_tensors, at_call, rows
+from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows
 from torch import Tensor
 
 from translate.errors import CheckpointError, TrainingError
@@ -110,6 +110,12 @@ def test_nine_in_a_row_are_forgiven_and_ten_are_not(tiny: TinyProject, monkeypat
         "the gradient was not a number in 10 updates in a row; "
         "lower training.optimizer.lr, raise training.schedule.warmup_steps"
     )
+
+
+def test_one_good_update_forgives_those_before_it(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil_updates(monkeypatch, *range(2, 11), *range(12, 21))
+    progress = newest_state(train(tiny.config()))[1]
+    assert (progress["step"], progress["non_finite"]) == (21, 0)
 
 
 def test_the_count_of_bad_updates_survives_a_resume(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

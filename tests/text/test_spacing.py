@@ -80,6 +80,20 @@ def test_the_majority_decides_for_a_pair_seen_both_ways() -> None:
     assert learned(["a~b", "a b"]).join(["a", "b"]) == "a b"
 
 
+def test_a_word_seen_only_beside_what_joins_to_it_does_not_join_by_itself() -> None:
+    before = learned([*LINES, "stop~.", "stop~,", "stop~!", "stop~n't"])
+    assert before.join(["stop", "now"]) == "stop now"
+    behind = learned([*LINES, "(~soon", '"~soon~"', "half~-~soon"])
+    assert behind.join(["come", "soon"]) == "come soon"
+
+
+def test_what_joins_to_half_of_its_neighbours_joins_to_no_other() -> None:
+    spacing = learned(["a~x", "b~x", "c x", "d x"])
+    assert spacing.join(["e", "x"]) == "e x"
+    assert spacing.join(["a", "x"]) == "ax"
+    assert learned(["x~a", "x~b", "x c", "x d"]).join(["x", "e"]) == "x e"
+
+
 def test_a_language_without_spaces() -> None:
     spacing = learned(["我~爱~你~。", "你~爱~我~。", "他~爱~我~,~我~爱~他~。"])
     assert spacing.join(["他", "爱", "你", "。"]) == "他爱你。"

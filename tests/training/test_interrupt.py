@@ -1,5 +1,6 @@
-"""Signals: the first is a wish, the second ends a process even if it hangs."""
+"""Signals: the first is a wish, the second ends a process even if it hangs; after training they are as before."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,6 +8,9 @@ import time
 
 import pytest
 
+from translate.training.interrupt import Interrupted, InterruptGuard
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
 HANGS = """
 import signal, time
 from translate.training.interrupt import second_signal_ends
@@ -20,7 +24,26 @@ with second_signal_ends(grace=0.2):
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_when_training_is_over_a_signal_does_what_it_did_before(number: signal.Signals) -> None:
+    got: list[int] = []
+    before = signal.signal(number, lambda number, frame: got.append(number))
+    try:
+        with InterruptGuard() as guard:
+            os.kill(os.getpid(), number)
+            assert (guard.received, got) == (number, [])
+            with pytest.raises(Interrupted, match=f"^stopped by {number.name}$"):
+                guard.check()
+        with InterruptGuard() as guard:
+            guard.check()
+        os.kill(os.getpid(), number)
+        assert (guard.received, got) == (None, [number])
+    finally:
+        signal.signal(number, before)
+
+
+@POSIX
 def test_a_second_signal_ends_a_process_that_hangs() -> None:
     with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import signal
 from contextlib import closing
 from pathlib import Path
@@ -25,6 +26,21 @@ def test_the_size_of_a_log_that_was_cut(tmp_path: Path) -> None:
         log.write("train", {"step": 3}, {})
         assert log.sync() == path.stat().st_size
     assert [json.loads(line)["step"] for line in path.read_text(encoding="utf-8").split("\n")[:-1]] == [1, 3]
+
+
+def test_what_a_state_counts_on_has_reached_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, fsync = tmp_path / "metrics.jsonl", os.fsync
+    synced: list[int] = []
+
+    def noted(file: int) -> None:
+        fsync(file)
+        synced.append(path.stat().st_size)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with closing(MetricsLog(path)) as log:
+        log.write("train", {"step": 1}, {})
+        assert synced == []
+        assert [log.sync()] == synced
 
 
 def test_a_log_that_lacks_rows_keeps_whole_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

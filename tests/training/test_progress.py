@@ -1,0 +1,36 @@
+"""Where a run stands, saved as plain JSON and read again."""
+
+import json
+import math
+
+import pytest
+
+from translate.training.loss import Sums
+from translate.training.progress import Progress, perplexity
+
+
+def read_back(progress: Progress) -> Progress:
+    return Progress.from_dict(json.loads(json.dumps(progress.to_dict(), allow_nan=False)))
+
+
+@pytest.mark.parametrize(
+    ("figure", "nll"), [(0.5, math.inf), (-math.inf, 2.0), (0.5, 2.0)], ids=["no loss", "no figure", "both"]
+)
+def test_a_state_says_which_model_was_the_best(figure: float, nll: float) -> None:
+    progress = Progress(step=9, best_step=7, best_figure=figure, best_nll=nll, recent=Sums(3.0, 2.0, 4), seconds=1.5)
+    assert read_back(progress) == progress
+
+
+def test_a_best_model_whose_loss_was_no_number_stays_the_best() -> None:
+    # NaN counts as the worst figure.
+    progress = Progress(step=9, best_step=7, best_figure=-math.inf, best_nll=math.inf)
+    assert read_back(progress).best_step == 7
+
+
+def test_a_run_that_was_not_validated_has_no_best_model() -> None:
+    assert read_back(Progress(step=5)) == Progress(step=5)
+
+
+def test_the_perplexity_of_a_model_that_is_blown_up_is_a_number() -> None:
+    assert perplexity(2.0) == pytest.approx(math.e**2)
+    assert perplexity(1000.0) == perplexity(math.inf) == math.exp(100)
