@@ -17,7 +17,7 @@ Betas = Annotated[tuple[Share, Share], Field(strict=False)]
 PositiveInt = Annotated[int, Field(gt=0)]
 Size = Annotated[int, Field(ge=1, le=10_000_000)]  # of something held in memory as a whole
 PositiveFloat = Annotated[float, Field(gt=0.0)]
-Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # anything smaller is 0 in float32
+Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # much smaller ones are 0 in float32
 
 
 class Clash(NamedTuple):
@@ -596,7 +596,7 @@ class Config(Section):
         description="Folder of the run: model, training states, logs. Default: checkpoints/NAME OF THE CONFIG FILE.",
     )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(
-        1, description="Seed of everything random: weights, order, dropout."
+        1, description="Seed of everything random in training: weights, order, dropout."
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Where to compute. auto: CUDA if it is available."

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 STEPS = 2**16  # of the probability, which is rounded to a multiple of 1 / STEPS
-FINEST = 0.99  # Of greater ones such steps would leave too few elements, or too many.
+FINEST = 0.99  # With a greater probability, such coarse steps would leave too few elements, or too many.
 
 
 class Dropout(nn.Module):

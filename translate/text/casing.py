@@ -1,7 +1,7 @@
 """Lower case, and truecasing as in Moses (Koehn et al., 2007): the first word of a line gets the case it has elsewhere.
 
 How a word is written in the middle of lines is learned from training text, so that "Der Hund" and "der Hund" are the
-same words to a model. On the way back, every line gets a capital letter at its beginning.
+same words to a model. On the way back, a line gets a capital letter at its beginning, unless its first word has one.
 """
 
 import re
@@ -35,7 +35,7 @@ class Truecaser:
         return found[1] + word + line[found.end() :]
 
     def undo(self, line: str) -> str:
-        """The line with a capital letter at its beginning."""
+        """The line with a capital letter at its beginning, if its first word is all lower-case."""
         found = FIRST_WORD.match(line)
         if not (found and found[2].islower()):  # "iPhone" stays as it is.
             return line
