@@ -41,7 +41,7 @@ def bare_trainer(
         config=config.model_copy(update={**length, **silence}),
         device=device,
         dtype=dtype,
-        validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, "", None, []),
+        validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, 0, "", None, []),
         save_best=lambda kind, model, validation, progress: None,
         states=StateStore(folder, 1),
         snapshots=None,

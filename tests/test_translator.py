@@ -288,6 +288,7 @@ def test_n_best(translator: Translator) -> None:
             2,
             "greedy search finds one translation of each sentence, not 2; use beam search or sampling",
         ),
+        ({"search": "sample"}, 1001, "at most 1000 samples of each sentence are drawn, not 1001"),
         ({"beam_size": 3}, 4, "a beam of 3 cannot give 4 translations; use a beam size of 4"),
     ],
 )

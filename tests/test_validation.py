@@ -76,9 +76,9 @@ def test_translations_are_found_greedily_whatever_the_settings_say(translator: T
 def test_translations_that_were_cut_off_are_counted(translator: Translator) -> None:
     whole = validator()(translator.model, lambda: None)
     cut = validator(decoding=DecodingConfig(max_ratio=0.01, max_extra=0))(translator.model, lambda: None)
-    assert cut.scores["truncated"] == len(LINES)
+    assert cut.truncated == len(LINES)
     assert cut.summary.endswith(f", {len(LINES)} of {len(LINES)} cut off at the length limit")
-    assert (whole.scores["truncated"] == 0) == ("cut off" not in whole.summary)
+    assert (whole.truncated == 0) == ("cut off" not in whole.summary)
 
 
 def test_a_lower_casing_model_is_compared_in_its_own_case() -> None:

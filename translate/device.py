@@ -109,7 +109,7 @@ def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
         torch.mm(x, weight.t())
         torch.mm(x.t(), x)
         seconds, uses = time.thread_time() - start, uses + 1
-    return seconds / uses
+    return max(seconds, 1e-9) / uses  # The clock may be too coarse.
 
 
 def keep_memory() -> None:

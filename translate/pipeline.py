@@ -258,11 +258,6 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
     assert config.output is not None, "load_config fills it in"
     run = RunFolder(config.output)
     run.make()
-    if run.was_cut_off() and not (resume or overwrite):
-        raise CheckpointError(
-            f"{run.path} holds a model, but no training state to continue from; --overwrite replaces it, "
-            "output=… uses another folder"
-        )
     if run.is_started() and not (resume or overwrite):
         raise CheckpointError(
             f"{run.path} already holds a run; --resume continues it, --overwrite replaces it, "

@@ -56,10 +56,6 @@ class RunFolder:
         """Whether there is a state to resume from."""
         return any(self.states.glob("*.safetensors"))
 
-    def was_cut_off(self) -> bool:
-        """Whether a run ended before its first state was written, though its first model was."""
-        return self.model.exists() and not self.has_states() and not self.finished.exists()
-
     def damage_of_model(self) -> str | None:
         """What is wrong with the best model, if it is missing or damaged."""
         try:

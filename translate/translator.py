@@ -1,7 +1,6 @@
 """Text in, text out, over one saved model."""
 
 import logging
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,8 @@ OWN_SETTINGS = {
     "beam": {"beam_size", "length_penalty"},
     "sample": {"temperature", "top_k", "seed"},
 }  # that only one search has
+
+MOST_SAMPLES = 1000  # as the widest beam
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -136,6 +137,8 @@ class Translator:
             raise ConfigError(
                 f"greedy search finds one translation of each sentence, not {n}; use beam search or sampling"
             )
+        if settings.search == "sample" and n > MOST_SAMPLES:
+            raise ConfigError(f"at most {MOST_SAMPLES} samples of each sentence are drawn, not {n}")
         if settings.search == "beam" and n > settings.beam_size:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
         self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
@@ -238,7 +241,7 @@ class Translator:
         """One line comes out for each that goes in, and bytes can spell a line break."""
         if isinstance(self.config.data, LabelledDataConfig):
             return text
-        return re.sub(r"\r\n|\r|\n", " ", text)
+        return " ".join(text.splitlines())
 
     def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
         """Warn of lines of which only `read` tokens are read, and of those longer than any in training."""

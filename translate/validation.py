@@ -66,7 +66,8 @@ class Validator:
         return Validation(
             nll=nll,
             accuracy=accuracy,
-            scores={"bleu": bleu, "chrf": chrf, "truncated": truncated},
+            scores={"bleu": bleu, "chrf": chrf},
+            truncated=truncated,
             summary=f"{self.bleu} {bleu:.2f}, chrF {chrf:.2f}, "
             f"perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}"
             + (f", {truncated} of {len(translations)} cut off at the length limit" if truncated else ""),
@@ -107,6 +108,7 @@ class LabelValidator(Validator):
             nll=nll,
             accuracy=report.accuracy,
             scores={},
+            truncated=truncated,
             summary=f"perplexity {perplexity(nll):.2f}, {report.summary()}",
             warning=report.warning,
             samples=[

@@ -6,7 +6,8 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ import pytest
 import torch
 from tiny_project import Call, Outcome, Project, write_lines
 
+from translate.commands import train
 from translate.commands.train import main
+from translate.errors import CheckpointError
 from translate.model_file import SavedModel
 from translate.runs import RunFolder
+from translate.training.checkpoint import StateStore
 from translate.training.trainer import Trainer
 
 Run = Callable[..., Outcome]
@@ -358,21 +362,31 @@ def test_a_run_that_a_start_has_refused_is_none(run: Run, untrained: Project) ->
     assert "there is no run to resume in" in run("--resume").err
 
 
-def test_a_run_cut_off_before_its_first_state_begins_anew(run: Run, untrained: Project) -> None:
+def test_a_state_comes_before_the_first_model(run: Run, untrained: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = untrained.folder / "run"
-    assert run("training.max_steps=2").code == 0
-    shutil.rmtree(folder / "states")
-    finished = (folder / "finished.json").read_bytes()
-    assert "already holds a run; --resume continues it" in run("--resume-or-start", "training.max_steps=2").err
-    (folder / "finished.json").unlink()
-    refused(
-        run("training.max_steps=2"),
-        f"{folder} holds a model, but no training state to continue from; --overwrite replaces it, output=… uses "
-        "another folder",
-    )
-    assert f"no training state to resume in {folder}" in run("--resume").err
+
+    def full(*_: Any) -> None:
+        raise CheckpointError("cannot write it: the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StateStore, "_write", full)
+        assert "the disk is full" in run("training.max_steps=2").err
+    assert not (folder / "model.safetensors").exists()
     assert run("--resume-or-start", "training.max_steps=2").code == 0
-    assert json.loads(finished)["updates"] == json.loads((folder / "finished.json").read_bytes())["updates"]
+
+
+def test_closed_streams_are_open_before_anything_else_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+
+    @contextmanager
+    def spy() -> Iterator[None]:
+        found.append(sys.stderr is not None)
+        yield
+
+    monkeypatch.setattr(train, "second_signal_ends", spy)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert run("training.max_steps=x").code == 2
+    assert found == [True]
 
 
 def test_a_run_is_resumed_where_there_is_something_and_else_begun(run: Run, untrained: Project) -> None:

@@ -562,7 +562,7 @@ def test_a_model_file_holds_the_weights_of_its_step(tiny: TinyProject) -> None:
 
 def test_a_mean_that_is_worse_is_not_kept(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([2.0, 1.0, 3.0, 1.5])  # of three epochs and of the mean
-    monkeypatch.setattr(Validator, "__call__", lambda *_: Validation(next(losses), 0.0, {}, "", None, []))
+    monkeypatch.setattr(Validator, "__call__", lambda *_: Validation(next(losses), 0.0, {}, 0, "", None, []))
     run = train(tiny.config("training.average_last=2", "training.best=loss", "training.keep_last=9"))
     assert list(losses) == []
     assert_same_tensors(read_tensors(run.model)[0], weights_after(run, 14))
@@ -575,7 +575,7 @@ def test_any_number_is_better_than_none(
     losses: list[float], best: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter(losses)
-    monkeypatch.setattr(Validator, "__call__", lambda *_: Validation(next(found), 0.0, {}, "", None, []))
+    monkeypatch.setattr(Validator, "__call__", lambda *_: Validation(next(found), 0.0, {}, 0, "", None, []))
     run = train(tiny.config("training.best=loss"))
     assert json.loads(run.finished.read_text(encoding="utf-8"))["best_update"] == best
     assert read_about(run.model)["validation"]["step"] == best

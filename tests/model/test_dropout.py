@@ -30,7 +30,7 @@ def test_the_share_of_zeros_and_the_scale_of_the_rest(p: float, dtype: torch.dty
 def test_hardly_anything_is_left_by_a_p_of_nearly_one() -> None:
     torch.manual_seed(1)
     dropped = Dropout(1 - 1e-6)(torch.ones(2000, 5000))
-    assert (dropped != 0).double().mean().item() == pytest.approx(1e-6, rel=1.5)
+    assert (dropped != 0).double().mean().item() == pytest.approx(1e-6, rel=0.9)
     assert dropped.amax().item() == pytest.approx(1e6, rel=1e-3)
 
 

@@ -106,6 +106,16 @@ def test_spaces_in_a_language_without_them_stand_where_they_were_seen() -> None:
     assert Spacing.from_dict(json.loads(json.dumps(spacing.to_dict()))) == spacing
 
 
+def test_latin_words_in_a_language_without_spaces_stand_apart() -> None:
+    spacing = learned(["我~爱~你~。", "你~爱~我~。", "他~爱~我~,~我~爱~他~。", "我~看~iPhone~15~。"])
+    assert spacing.join(["我", "看", "hello", "world", "。"]) == "我看hello world。"
+    assert spacing.join(["iPhone", "15"]) == "iPhone15"
+
+
+def test_rules_of_other_languages_are_saved_as_before() -> None:
+    assert learned(["a b~."]).to_dict().keys() == {"alternating", "joins_left", "joins_right", "joined", "spaced"}
+
+
 def test_white_space_becomes_one_plain_space(spacing: Spacing) -> None:
     assert spacing.join([" ", "a", "\u00a0", "b", "\u2028", "\t", "c", "\r"]) == "a b c"
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from translate.training.interrupt import Interrupted, InterruptGuard
+from translate.training.interrupt import Interrupted, InterruptGuard, second_signal_ends
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
 HANGS = """
@@ -41,6 +41,23 @@ def test_when_training_is_over_a_signal_does_what_it_did_before(number: signal.S
         assert (guard.received, got) == (None, [number])
     finally:
         signal.signal(number, before)
+
+
+@POSIX
+def test_a_second_signal_leaves_a_process_alone_that_ends_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("translate.training.interrupt.os._exit", ended.append)
+    before = [signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        with second_signal_ends(grace=0.3):
+            for number in (signal.SIGTERM, signal.SIGINT):
+                os.kill(os.getpid(), number)
+        assert signal.set_wakeup_fd(-1) == -1
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(number, handler)
+    time.sleep(0.6)
+    assert ended == []
 
 
 @POSIX

@@ -27,6 +27,23 @@ def test_a_best_model_whose_loss_was_no_number_stays_the_best() -> None:
     assert read_back(progress).best_step == 7
 
 
+@pytest.mark.parametrize(
+    ("figure", "nll", "is_score", "better"),
+    [
+        (34.62, 9.0, True, True),
+        (34.6121, 1.0, True, True),
+        (34.6131, 2.0, True, False),
+        (34.60, 1.0, True, False),
+        (34.6131, 2.0, False, True),
+        (-math.inf, math.inf, True, False),
+    ],
+)
+def test_scores_that_look_equal_leave_it_to_the_loss(figure: float, nll: float, is_score: bool, better: bool) -> None:
+    best = Progress(best_step=7, best_figure=34.613, best_nll=1.5)
+    assert best.is_beaten_by(figure, nll, is_score=is_score) == better
+    assert Progress().is_beaten_by(figure, nll, is_score=is_score)
+
+
 def test_a_run_that_was_not_validated_has_no_best_model() -> None:
     assert read_back(Progress(step=5)) == Progress(step=5)
 

@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work() -> None:
         nonlocal together
+        last.enter_context(second_signal_ends())
         from translate.config.loading import load_config
 
         started_together = "WORLD_SIZE" in os.environ
@@ -81,8 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     raise nothing_to_resume(run_folder)
                 processes = together or ALONE
                 resume = asked.resume or (asked.resume_or_start and processes.first(run_folder.has_states))
-                anew = asked.overwrite or (asked.resume_or_start and processes.first(run_folder.was_cut_off))
-                folder = train(config, resume=resume, overwrite=anew, processes=processes)
+                folder = train(config, resume=resume, overwrite=asked.overwrite, processes=processes)
         except Interrupted as stop:
             nonlocal interrupted
             interrupted = stop.exit_code
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if together is None or together.tells(message):
             complain(message)
 
-    with second_signal_ends(), last:
+    with last:
         exit_code = run(work, complain_once) or interrupted
         if together is not None:
             together.leave()

@@ -8,7 +8,7 @@ languages without spaces all tokens join, except pairs that were seen apart.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,15 +22,15 @@ MOST_APART = 0.25  # of the different neighbours in a language without spaces
 class Spacing:
     """What was learned. A space stands between two tokens unless something here says that they join.
 
-    Where `unspaced` is True, tokens join unless they are a pair in `spaced`.
+    Where `unspaced` is True, tokens join unless they are a pair in `spaced`, or two words of ASCII.
     """
 
-    unspaced: bool = False
     alternating: frozenset[str] = frozenset()
     joins_left: frozenset[str] = frozenset()
     joins_right: frozenset[str] = frozenset()
     joined: frozenset[Pair] = frozenset()
     spaced: frozenset[Pair] = frozenset()
+    unspaced: bool = False
 
     def join(self, tokens: Sequence[str]) -> str:
         """The text of these tokens on one line, with each run of white space made one plain space."""
@@ -43,15 +43,19 @@ class Spacing:
 
     def apart(self, left: str, right: str) -> bool:
         """Whether a space stands between two tokens, marked as by `_mark`."""
-        if self.unspaced or (left, right) in self.spaced:
-            return (left, right) in self.spaced
-        return not ((left, right) in self.joined or left in self.joins_right or right in self.joins_left)
+        if (left, right) in self.spaced:
+            return True
+        if (left, right) in self.joined:
+            return False
+        if self.unspaced:
+            return _is_latin(left) and _is_latin(right)
+        return not (left in self.joins_right or right in self.joins_left)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, sorted."""
-        return {"unspaced": self.unspaced} | {
-            field.name: sorted(getattr(self, field.name)) for field in fields(self) if field.name != "unspaced"
-        }
+        rules = {field.name: sorted(getattr(self, field.name)) for field in fields(self) if field.name != "unspaced"}
+        # Only where it is True, so that the digest of all other rules is that of models from before it was there.
+        return rules | ({"unspaced": True} if self.unspaced else {})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Spacing":
@@ -59,8 +63,7 @@ class Spacing:
             frozenset(data[name]) for name in ("alternating", "joins_left", "joins_right")
         )
         joined, spaced = (frozenset((left, right) for left, right in data[name]) for name in ("joined", "spaced"))
-        # Models from before there were languages without spaces do not say.
-        return cls(data.get("unspaced", False), alternating, joins_left, joins_right, joined, spaced)
+        return cls(alternating, joins_left, joins_right, joined, spaced, data.get("unspaced", False))
 
 
 class SpacingCounts:
@@ -77,32 +80,21 @@ class SpacingCounts:
     def learn(self) -> Spacing:
         """The rules that explain most pairs of neighbours, and the pairs that they do not explain."""
         alternating = self._alternating()
+        apart = self._apart(alternating)
+        if sum(apart.values()) < MOST_APART * len(apart):
+            rules, apart = Spacing(unspaced=True), self._apart(frozenset())
+        else:
+            rules = _rules(alternating, apart)
+        exceptions = {pair for pair, space in apart.items() if space != rules.apart(*pair)}
+        spaced = frozenset(pair for pair in exceptions if apart[pair])
+        return replace(rules, joined=frozenset(exceptions - spaced), spaced=spaced)
+
+    def _apart(self, alternating: frozenset[str]) -> dict[Pair, bool]:
+        """Whether each pair of neighbours was mostly apart."""
         balance: Counter[Pair] = Counter()
         for ((left, right), space), count in self._pairs.items():
             balance[_unmark(left, alternating), _unmark(right, alternating)] += count if space else -count
-        apart = {pair: spaces >= 0 for pair, spaces in balance.items()}
-        if sum(apart.values()) < MOST_APART * len(apart):
-            return Spacing(unspaced=True, spaced=frozenset(pair for pair in apart if apart[pair]))
-
-        # Each distinct neighbour counts once, however frequent: the shirt in "t-shirt" joins to only one of its own.
-        # A join that the other token explains is no evidence for this one; hence the rounds.
-        joins_left: frozenset[str] = frozenset()
-        joins_right: frozenset[str] = frozenset()
-        for _ in range(MAX_ROUNDS):
-            before = joins_left, joins_right
-            joins_left = _joiners(
-                (right, space) for (left, right), space in apart.items() if space or left not in joins_right
-            )
-            joins_right = _joiners(
-                (left, space) for (left, right), space in apart.items() if space or right not in joins_left
-            )
-            if (joins_left, joins_right) == before:
-                break
-
-        rules = Spacing(False, alternating, joins_left, joins_right)
-        exceptions = {pair for pair, space in apart.items() if space != rules.apart(*pair)}
-        spaced = frozenset(pair for pair in exceptions if apart[pair])
-        return Spacing(False, alternating, joins_left, joins_right, frozenset(exceptions - spaced), spaced)
+        return {pair: spaces >= 0 for pair, spaces in balance.items()}
 
     def _alternating(self) -> frozenset[str]:
         """Symbols with a space before them where they open and none where they close, or the reverse."""
@@ -114,8 +106,32 @@ class SpacingCounts:
         return frozenset(opening[token] for token in closing if (balance[token] >= 0) != (balance[opening[token]] >= 0))
 
 
+def _rules(alternating: frozenset[str], apart: dict[Pair, bool]) -> Spacing:
+    """The tokens that join, whatever stands beside them."""
+    # Each distinct neighbour counts once, however frequent: the shirt in "t-shirt" joins to only one of its own.
+    # A join that the other token explains is no evidence for this one; hence the rounds.
+    joins_left: frozenset[str] = frozenset()
+    joins_right: frozenset[str] = frozenset()
+    for _ in range(MAX_ROUNDS):
+        before = joins_left, joins_right
+        joins_left = _joiners(
+            (right, space) for (left, right), space in apart.items() if space or left not in joins_right
+        )
+        joins_right = _joiners(
+            (left, space) for (left, right), space in apart.items() if space or right not in joins_left
+        )
+        if (joins_left, joins_right) == before:
+            break
+    return Spacing(alternating, joins_left, joins_right)
+
+
 # No token has a space along with other characters, so a marked token is never mistaken for another.
 SECOND = " (2)"
+
+
+def _is_latin(token: str) -> bool:
+    """Whether it is a word or a number in ASCII, as it stands among words of languages without spaces."""
+    return token.isascii() and token.isalnum()
 
 
 def _is_symbol(token: str) -> bool:

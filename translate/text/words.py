@@ -18,7 +18,7 @@ from translate.text.spacing import Spacing
 # The packages by which spaCy cuts some languages.
 HELPERS = {"ja": ("SudachiPy", "SudachiDict-core"), "ko": ("natto-py",), "th": ("pythainlp",), "vi": ("pyvi",)}
 # spaCy takes time with the square of a run without spaces, such as a line of dashes: minutes for 20,000 characters.
-LONGEST_RUN = 200
+LONGEST_RUN = 1000
 LONG_RUN = re.compile(rf"\S{{{LONGEST_RUN + 1},}}")
 
 

@@ -150,7 +150,7 @@ class Group(Processes):
         # Gloo's own errors have no type.
         if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower()):
             # NCCL may have failed by itself.
-            detail = "" if "gloo" in str(error).lower() else f" ({str(error).splitlines()[0]})"
+            detail = "" if "gloo" in str(error).lower() else f" ({first_line(error)})"
             raise TrainingError(
                 f"another process of this run has ended, and this one cannot continue without it{detail}; "
                 "its message, or torchrun's report, says why. Without either it was killed, as when memory runs out. "
@@ -276,9 +276,14 @@ def _meeting() -> Iterator[None]:
         yield
     except (dist.DistError, RuntimeError) as error:
         raise ConfigError(
-            f"the processes of this run cannot connect: {str(error).splitlines()[0]}; check the network settings in "
+            f"the processes of this run cannot connect: {first_line(error)}; check the network settings in "
             "the environment (MASTER_ADDR, MASTER_PORT, GLOO_SOCKET_IFNAME), or train in one process: processes=1"
         ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says."""
+    return str(error).partition("\n")[0]
 
 
 def number_in_environment(name: str, default: int | None = None) -> int:

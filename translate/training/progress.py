@@ -11,21 +11,22 @@ from translate.training.loss import Sums
 class Validation:
     """How good the model is on validation text. `nll` is in nats per token, without label smoothing.
 
-    `scores` are further figures by their names in the settings, such as BLEU; `summary` has all figures for people to
-    read; each of `samples` is a few texts by their roles, such as source and reference.
+    `scores` are further figures by their names in the settings, such as BLEU; `truncated` counts the answers that the
+    length limit cut off; `summary` has all figures for people to read; each of `samples` is a few texts by their roles,
+    such as source and reference.
     """
 
     nll: float
     accuracy: float
     scores: dict[str, float]
+    truncated: int
     summary: str
     warning: str | None
     samples: list[dict[str, str]]
 
     def figure(self, name: str) -> float:
-        """The figure that selects the best model; more is better. Scores are compared as shown, to two places."""
-        scores = {name: round(score, 2) for name, score in self.scores.items()}
-        return {**scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
+        """The figure that selects the best model; more is better."""
+        return {**self.scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
 
 
 def perplexity(nll: float) -> float:
@@ -55,6 +56,14 @@ class Progress:
     def to_dict(self) -> dict[str, Any]:
         # JSON has no infinity.
         return {name: None if value in (-math.inf, math.inf) else value for name, value in asdict(self).items()}
+
+    def is_beaten_by(self, figure: float, nll: float, *, is_score: bool) -> bool:
+        """Whether a model is better than the best so far. Where scores are shown as equal, the loss decides."""
+
+        def shown(number: float) -> float:
+            return round(number, 2) if is_score else number
+
+        return self.best_step < 0 or (shown(figure), -nll) > (shown(self.best_figure), -self.best_nll)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Progress":

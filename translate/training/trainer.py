@@ -152,8 +152,8 @@ class Trainer:
         self._until_it_fits(lambda: self._try(largest), [largest.pairs])
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
             # The model that training starts from may remain the best one.
+            self._save()
             self._measure("validation", self.parallel.whole_model())
-            self._save()  # Its model exists now; without a state the run could not be resumed.
         if self._validation_is_due():  # A resumed run may have stopped just before it, or in the middle.
             self._validate()
             self._save()
@@ -288,6 +288,8 @@ class Trainer:
 
     def _validate(self) -> None:
         self._log()
+        if self.progress.best_step < 0:
+            self._save()  # Before there is a model: without a state, the run could not be resumed.
         model = self.parallel.whole_model()
         better = self._measure("validation", model)
         self.progress.validated_step = self.progress.step
@@ -331,7 +333,7 @@ class Trainer:
         assert self.config.best is not None, "load_config fills it in"
         # NaN, from a model that has diverged, counts as the worst figure; but any model is better than none.
         figure, minus_nll = map(number_or_worst, (validation.figure(self.config.best), -validation.nll))
-        better = progress.best_step < 0 or (figure, minus_nll) > (progress.best_figure, -progress.best_nll)
+        better = progress.is_beaten_by(figure, -minus_nll, is_score=self.config.best in validation.scores)
         if better:
             progress.best_step, progress.best_figure, progress.best_nll = progress.step, figure, -minus_nll
             self.processes.first(lambda: self.save_best(kind, model, validation, progress))
@@ -342,6 +344,7 @@ class Trainer:
             "perplexity": perplexity(validation.nll),
             "accuracy": validation.accuracy,
             **validation.scores,
+            "truncated": validation.truncated,
             "best": better,
         }
         self.metrics.write(kind, values, {"seconds": time.perf_counter() - started})
