@@ -259,9 +259,9 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
     run = RunFolder(config.output)
     run.make()
     if run.is_started() and not (resume or overwrite):
+        resumed = "--resume continues it, " if run.has_states() else ""
         raise CheckpointError(
-            f"{run.path} already holds a run; --resume continues it, --overwrite replaces it, "
-            "output=… uses another folder"
+            f"{run.path} already holds a run; {resumed}--overwrite replaces it, output=… uses another folder"
         )
     return run
 

@@ -56,6 +56,14 @@ class RunFolder:
         """Whether there is a state to resume from."""
         return any(self.states.glob("*.safetensors"))
 
+    def was_cut_off(self, config: str) -> bool:
+        """Whether a run by this config ended between its first model and its first state, as on a full disk."""
+        if self.has_states() or self.finished.exists():
+            return False
+        with suppress(OSError, ValueError):
+            return self.config.read_text(encoding="utf-8") == config
+        return False
+
     def damage_of_model(self) -> str | None:
         """What is wrong with the best model, if it is missing or damaged."""
         try:

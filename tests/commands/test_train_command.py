@@ -362,7 +362,9 @@ def test_a_run_that_a_start_has_refused_is_none(run: Run, untrained: Project) ->
     assert "there is no run to resume in" in run("--resume").err
 
 
-def test_a_state_comes_before_the_first_model(run: Run, untrained: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_cut_off_before_its_first_state_begins_anew(
+    run: Run, untrained: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = untrained.folder / "run"
 
     def full(*_: Any) -> None:
@@ -371,8 +373,13 @@ def test_a_state_comes_before_the_first_model(run: Run, untrained: Project, monk
     with monkeypatch.context() as patch:
         patch.setattr(StateStore, "_write", full)
         assert "the disk is full" in run("training.max_steps=2").err
-    assert not (folder / "model.safetensors").exists()
+    assert (folder / "model.safetensors").exists()
+    kept = f"{folder} already holds a run; --overwrite replaces it, output=… uses another folder"
+    refused(run("training.max_steps=2"), kept)
+    refused(run("--resume-or-start", "training.max_steps=3"), kept)  # Perhaps somebody else's model.
     assert run("--resume-or-start", "training.max_steps=2").code == 0
+    shutil.rmtree(folder / "states")
+    refused(run("--resume-or-start", "training.max_steps=2"), kept)  # It was finished.
 
 
 def test_closed_streams_are_open_before_anything_else_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             train_as(config)
 
     def train_as(config: "Config") -> None:
+        from translate.config.loading import dump_config
         from translate.pipeline import train
         from translate.runs import RunFolder
         from translate.training.distributed import ALONE
@@ -82,7 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     raise nothing_to_resume(run_folder)
                 processes = together or ALONE
                 resume = asked.resume or (asked.resume_or_start and processes.first(run_folder.has_states))
-                folder = train(config, resume=resume, overwrite=asked.overwrite, processes=processes)
+                anew = asked.overwrite
+                if asked.resume_or_start and not resume:
+                    # Others may look after the first one has begun to write.
+                    anew = processes.first(lambda: run_folder.was_cut_off(dump_config(config)))
+                folder = train(config, resume=resume, overwrite=anew, processes=processes)
         except Interrupted as stop:
             nonlocal interrupted
             interrupted = stop.exit_code

@@ -152,8 +152,8 @@ class Trainer:
         self._until_it_fits(lambda: self._try(largest), [largest.pairs])
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
             # The model that training starts from may remain the best one.
-            self._save()
             self._measure("validation", self.parallel.whole_model())
+            self._save()  # Its model exists now; without a state the run could not be resumed.
         if self._validation_is_due():  # A resumed run may have stopped just before it, or in the middle.
             self._validate()
             self._save()
@@ -288,8 +288,6 @@ class Trainer:
 
     def _validate(self) -> None:
         self._log()
-        if self.progress.best_step < 0:
-            self._save()  # Before there is a model: without a state, the run could not be resumed.
         model = self.parallel.whole_model()
         better = self._measure("validation", model)
         self.progress.validated_step = self.progress.step
