@@ -163,12 +163,14 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         "best_update": progress.best_step,
         f"best_{config.training.best}": abs(progress.best_figure) if math.isfinite(progress.best_figure) else None,
         "text_seconds": round(text_seconds, 1),
+        "trial_seconds": round(trainer.trial_seconds, 1),
         "update_seconds": round(progress.seconds - seconds_before, 1),
+        "validation_seconds": round(trainer.validation_seconds, 1),
         "seconds": round(time.perf_counter() - started, 1),
     }
     log.info(
-        "took %(seconds)s s: %(text_seconds)s s until the text was ready, %(update_seconds)s s for updates, the rest "
-        "for the trial batch, validations and files",
+        "took %(seconds)s s: %(text_seconds)s s until the text was ready, %(trial_seconds)s s for the trial batch, "
+        "%(update_seconds)s s for updates, %(validation_seconds)s s for validations, the rest to begin and for files",
         summary,
     )
     processes.first(lambda: run.finish(summary))

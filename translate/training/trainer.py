@@ -96,6 +96,7 @@ class Trainer:
         self.processes = processes
         self.progress = Progress()
         self.signal = 0  # that one of the processes has received
+        self.trial_seconds = self.validation_seconds = 0.0
         self.pieces = 1  # that each batch is processed in: more if memory is too small for a whole one
         self.updates_per_epoch = len(plan.epoch(0))
         epochs = math.inf if config.max_epochs is None else config.max_epochs
@@ -148,8 +149,10 @@ class Trainer:
         return self.progress
 
     def _loop(self) -> None:
+        started = time.perf_counter()
         largest = largest_batch(self.plan, self.progress.epoch, self.model)
         self._until_it_fits(lambda: self._try(largest), [largest.pairs])
+        self.trial_seconds = time.perf_counter() - started
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
             # The model that training starts from may remain the best one.
             self._measure("validation", self.parallel.whole_model())
@@ -345,7 +348,9 @@ class Trainer:
             "truncated": validation.truncated,
             "best": better,
         }
-        self.metrics.write(kind, values, {"seconds": time.perf_counter() - started})
+        seconds = time.perf_counter() - started
+        self.validation_seconds += seconds
+        self.metrics.write(kind, values, {"seconds": seconds})
         self.bar.say(describe(values, validation))
         return better
 
