@@ -15,7 +15,7 @@ import pytest
 from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, write_split
 from torch import Tensor
 
-from translate import resuming, runs
+from translate import pipeline, resuming, runs
 from translate.config.keys import all_sections
 from translate.config.loading import load_config
 from translate.data import reading
@@ -23,6 +23,7 @@ from translate.data.batching import BatchPlan
 from translate.data.corpus import read_split
 from translate.data.dataset import CorpusCache, Dataset
 from translate.errors import CheckpointError, DataError
+from translate.model.attention import MultiHeadAttention
 from translate.model.build import Model
 from translate.model_file import SavedModel, read_about
 from translate.pipeline import train
@@ -150,6 +151,33 @@ def test_validation_is_without_dropout_and_training_with_it(tiny: TinyProject, m
     monkeypatch.setattr(Update, "add", spy_add)
     train(tiny.config("training.max_steps=2", "training.validate_every=1"))
     assert modes[-4:] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(("plain", "calls"), [("[]", 1), ("[memory]", 0)])
+def test_memory_is_kept_unless_the_settings_forbid_it(
+    plain: str, calls: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[None] = []
+    monkeypatch.setattr(pipeline, "keep_memory", lambda: kept.append(None))
+    train(tiny.config("training.max_steps=1", f"training.plain={plain}"))
+    assert len(kept) == calls
+
+
+@pytest.mark.parametrize(("plain", "written_out"), [("[]", {True}), ("[attention]", {False})])
+def test_training_uses_the_model_without_what_the_settings_switch_off(
+    plain: str, written_out: set[bool], tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: set[bool] = set()
+    add = Update.add
+
+    def spy(self: Update, *arguments: Any, **keywords: Any) -> Any:
+        modules = self.parallel.model.modules()
+        found.update(module.written_out for module in modules if isinstance(module, MultiHeadAttention))
+        return add(self, *arguments, **keywords)
+
+    monkeypatch.setattr(Update, "add", spy)
+    train(tiny.config("training.max_steps=1", f"training.plain={plain}"))
+    assert found == written_out
 
 
 # --- the newest model ------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from translate.config.schema import ModelConfig, TrainingConfig
 from translate.data.batching import Batch
 from translate.device import arithmetic
+from translate.model.attention import MultiHeadAttention
 from translate.model.build import build_transformer
 from translate.model.dropout import Dropout
 from translate.model.plain import make_plain
@@ -83,3 +84,12 @@ def test_plain_dropout_is_pytorchs() -> None:
     make_plain(model, ["dropout"])
     assert [module.p for module in model.modules() if isinstance(module, nn.Dropout)] == before
     assert not any(isinstance(module, Dropout) for module in model.modules())
+
+
+def test_plain_attention_is_pytorchs() -> None:
+    model = build_transformer(ModelConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE, pad=PAD)
+    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    assert attentions
+    assert all(attention.written_out for attention in attentions)
+    make_plain(model, ["attention"])
+    assert not any(attention.written_out for attention in attentions)

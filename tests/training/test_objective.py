@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from translate.config.schema import TrainingConfig
 from translate.data.batching import Batch
+from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss
 from translate.training.objective import CrossEntropy, RDrop, build_objective
 
 SIZE = 9
@@ -35,6 +36,13 @@ class NoisyScores:
 def test_the_settings_choose() -> None:
     assert build_objective(TrainingConfig(label_smoothing=0.2)) == CrossEntropy(0.2)
     assert build_objective(TrainingConfig(label_smoothing=0.2, r_drop=3.0)) == RDrop(0.2, 3.0)
+
+
+def test_plain_losses_are_pytorchs() -> None:
+    one_pass = TrainingConfig(label_smoothing=0.2, plain=["loss"])
+    assert build_objective(one_pass) == CrossEntropy(0.2, plain_smoothed_loss)
+    two_passes = TrainingConfig(label_smoothing=0.2, r_drop=3.0, plain=["loss"])
+    assert build_objective(two_passes) == RDrop(0.2, 3.0, plain_r_drop_loss)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
