@@ -37,7 +37,15 @@ def test_every_key_has_a_row_with_a_meaning() -> None:
         "## `training.schedule` with `kind: cosine`",
         "## `data.train`, `data.valid`",
         "## `data.train[]`",
+        "## `data.filter`\n",
+        "## `data.filter` with `data.kind: labelled`",
     ],
 )
 def test_rows_read_plainly(row: str) -> None:
     assert f"\n{row}" in reference()
+
+
+def test_no_heading_stands_twice() -> None:
+    headings = [line for line in reference().split("\n") if line.startswith("#")]
+    assert len(headings) > 20
+    assert [heading for heading in headings if headings.count(heading) > 1] == []

@@ -44,21 +44,32 @@ The run's folder keeps the resolved config, every key written out, as a file tha
 
 def reference() -> str:
     """The whole page."""
-    return "\n".join([_HEAD, *(_table(path, section) for path, section in _described())])
+    return "\n".join([_HEAD, *(_table(title, section) for title, section in _described())])
 
 
 def _described() -> Iterator[tuple[str, type[Section]]]:
-    """Each section once, with the paths where it is allowed, such as `data.train, data.valid`."""
+    """Each section once, with its title: the paths where it is allowed, such as `data.train`, `data.valid`, and a kind.
+
+    A section that has none is told from others at its path by the kind of the section that holds it.
+    """
     places: dict[type[Section], dict[str, None]] = {}
     for path, section in all_sections():
         places.setdefault(section, {})[path] = None
+    titles: set[str] = set()
+    kinds: dict[str, str] = {}  # by path; depth first, what a section holds comes before the next kind of it
     for section, paths in places.items():
-        yield ", ".join(f"`{path}`" for path in paths if path), section
+        title = ", ".join(f"`{path}`" for path in paths if path) or "Top level"
+        if kind := kind_of(section):
+            title += f" with `kind: {kind}`"
+            kinds |= dict.fromkeys(paths, kind)
+        elif title in titles:
+            holder = next(iter(paths)).rpartition(".")[0]
+            title += f" with `{holder}.kind: {kinds[holder]}`"
+        titles.add(title)
+        yield title, section
 
 
-def _table(paths: str, section: type[Section]) -> str:
-    kind = kind_of(section)
-    title = (paths or "Top level") + (f" with `kind: {kind}`" if kind else "")
+def _table(title: str, section: type[Section]) -> str:
     lines = [f"## {title}", "", section.__doc__ or "", "", "| Key | Allowed | Default | Meaning |", "|---|---|---|---|"]
     for key, field in section.model_fields.items():
         default = field.default
