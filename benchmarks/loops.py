@@ -9,6 +9,7 @@ project: toolkits may live in another environment.
 Dimension letters in names: B pairs, S source positions, T target positions, D width, V target vocabulary.
 """
 
+import argparse
 import contextlib
 import importlib
 import json
@@ -421,11 +422,14 @@ def peak_memory(device: str) -> float:
 
 def main() -> None:
     """Serve one loop."""
-    path, name = sys.argv[1:]
-    job = Job.read(Path(path))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", type=Path, metavar="JOB.json")
+    parser.add_argument("name", choices=LOOPS, metavar="NAME", help=f"one of {', '.join(LOOPS)}")
+    asked = parser.parse_args()
+    job = Job.read(asked.job)
     torch.set_num_threads(job.threads)
     torch.manual_seed(1)
-    serve(LOOPS[name](job), job.device)
+    serve(LOOPS[asked.name](job), job.device)
 
 
 if __name__ == "__main__":
