@@ -217,11 +217,24 @@ def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
     ]
 
 
-def torchrun(*arguments: object, folder: Path) -> "subprocess.CompletedProcess[str]":
+@contextmanager
+def under_torchrun(*arguments: object, folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """torchrun with two processes of train.py. It ends them before it ends."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += [str(ROOT / "scripts/train.py"), *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8") as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def torchrun(*arguments: object, folder: Path) -> "subprocess.CompletedProcess[str]":
+    with under_torchrun(*arguments, folder=folder) as process:
+        out, said = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, said)
 
 
 def test_torchrun_from_another_folder(tiny: TinyProject) -> None:
@@ -238,6 +251,27 @@ def test_a_mistake_is_answered_once(tiny: TinyProject) -> None:
     assert len([line for line in lines if line.startswith("error: 1 problem in ")]) == 1, done.stderr
     # torchrun's report names the cause.
     assert len([line for line in lines if line.startswith("  traceback : error: 1 problem in ")]) >= 1, done.stderr
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_of_torchrun_that_is_killed_ends_all_and_the_run_goes_on_in_one(rank: int, tiny: TinyProject) -> None:
+    tiny.config()
+    with under_torchrun("--config", "tiny.yaml", *ENDLESS, folder=tiny.folder) as process:
+        wait_for_a_state(tiny, process)
+        workers = sorted(companions_of(process))  # started in the order of their ranks
+        assert len(workers) == 2
+        os.kill(workers[rank], signal.SIGKILL)
+        _, said = process.communicate(timeout=60)  # until all that hold its streams have ended
+    assert process.returncode == 1, said
+    errors = [line for line in said.split("\n") if line.startswith("error: ")]
+    assert len(errors) == 1, said
+    assert errors[0].startswith("error: another process of this run has ended, ")
+    saved = newest_state(RunFolder(tiny.folder / "run"))[1]["step"]
+    more = f"training.max_steps={saved + 5}"
+    with started(tiny, *ENDLESS, more, "--resume") as alone:
+        _, said = alone.communicate(timeout=200)
+    assert alone.returncode == 0, said
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == saved + 5
 
 
 # --- processes that the first one starts -----------------------------------------------------------------------------
