@@ -6,6 +6,7 @@ Several processes, started by torchrun or by the first one, train one model toge
 import argparse
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
@@ -104,6 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         exit_code = run(work, complain_once) or interrupted
         if together is not None:
             together.leave()
+    signal.signal(
+        signal.SIGTERM, signal.SIG_DFL
+    )  # torchrun's may come while Python shuts down, which is no place to exit.
     return exit_code
 
 
