@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 
 GRACE = 5.0  # seconds that a process has to end in order after a second signal
@@ -80,6 +80,7 @@ def _end_after_the_second(signals: socket.socket, grace: float) -> None:
                     while signals.recv(1):
                         pass
                 except TimeoutError:
-                    print("stopped, though not in order: something hangs", file=sys.stderr, flush=True)
+                    with suppress(OSError):  # Its disk may be full.
+                        print("stopped, though not in order: something hangs", file=sys.stderr, flush=True)
                     os._exit(128 + number[0])
                 return
