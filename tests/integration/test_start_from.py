@@ -37,6 +37,21 @@ def test_weights_and_vocabularies_are_those_of_the_model(
         torch.testing.assert_close(tuned.weights[name], weight, rtol=0, atol=1e-9)
 
 
+def test_text_that_the_model_was_trained_on_is_named(
+    tiny: TinyProject, model: Path, other: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "translate")
+    said = f"{model} was trained on this text, too"
+    start, _, output = other
+    settings = (start, output, "training.max_steps=1")
+    train(tiny.config(*settings))
+    assert said in caplog.messages
+    caplog.clear()
+    train(tiny.config(*settings), resume=True)
+    train(tiny.config(*other, "training.max_steps=1"), overwrite=True)
+    assert said not in caplog.messages
+
+
 def test_the_model_that_training_starts_from_may_be_the_best(tiny: TinyProject, other: tuple[str, ...]) -> None:
     harmful = ("training.optimizer={kind: adam, lr: 10}", "training.validate_every=1", "training.best=loss")
     run = train(tiny.config(*other, *harmful))

@@ -516,8 +516,8 @@ class TrainingConfig(Section):
     best: Literal["bleu", "chrf", "accuracy", "loss"] | None = Field(
         None,
         description="The validation figure that selects the best model. accuracy: the share of right tokens or labels. "
-        "loss: minus the log-probability, without smoothing. If a figure is the same twice, the loss decides. "
-        "Default: bleu for translations, accuracy for labels.",
+        "loss: minus the log-probability, without smoothing. If a figure is the same twice (bleu and chrf to two "
+        "decimal places), the loss decides. Default: bleu for translations, accuracy for labels.",
     )
     patience: PositiveInt | None = Field(
         None, description="Stop after this many validations in a row without a better figure."
