@@ -52,7 +52,7 @@ from numpy.typing import NDArray
 
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
-from translate.data.batching import BatchPlan, Indices
+from translate.data.batching import BatchPlan, Epoch
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.data.reading import read_training_text
 from translate.device import PRECISIONS, avoid_cudnn_attention, keep_memory, name_of, resolve_device
@@ -118,20 +118,20 @@ def limited(config: Config) -> Config:
 
 @dataclass(frozen=True)
 class OnePass(BatchPlan):
-    """Given batches, as the plan of an epoch."""
+    """Given batches, as the plan of every epoch."""
 
-    batches: list[list[Indices]] = field(default_factory=list)
+    batches: Batches = field(default_factory=list)
 
-    def epoch(self, epoch: int) -> list[list[Indices]]:
-        return self.batches
+    def epoch(self, number: int) -> Epoch:
+        bounds = np.cumsum([0, *map(len, self.batches)])
+        return Epoch(self.pairs, bounds, np.arange(len(self.batches)), 1)
 
 
 def one_pass(job: Job, batches: Batches) -> OnePass:
     """The batches of a pass, for this project."""
-    pairs = np.concatenate(batches)
-    source, target = (np.array([len(ids[pair]) for pair in pairs]) for ids in (job.source, job.target))
-    updates = [[np.array(rows)] for rows in batches]
-    return OnePass(pairs, source, target, config_from_dict(job.config).training.batch, seed=1, batches=updates)
+    source, target = (np.array([len(ids) for ids in lines]) for lines in (job.source, job.target))
+    batch = config_from_dict(job.config).training.batch
+    return OnePass(np.concatenate(batches), source, target, batch, seed=1, batches=batches)
 
 
 def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], target: NDArray[Any]) -> float:

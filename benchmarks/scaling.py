@@ -64,7 +64,7 @@ def one_process(asked: argparse.Namespace) -> None:
             2,
             model=model,
             dataset=dataset,
-            plan=BatchPlan(pairs, dataset.source.lengths[pairs], dataset.target.lengths[pairs], batches, seed=1),
+            plan=BatchPlan(pairs, dataset.source.lengths, dataset.target.lengths, batches, seed=1),
             config=config.training,
             device=device,
             dtype=dtype,

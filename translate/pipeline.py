@@ -219,7 +219,8 @@ def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
     """The settings, with a length limit for searches that suits the text if they leave it open."""
     if config.decoding.max_ratio is not None:
         return config
-    ratio = ratio_for(plan.source_lengths, plan.target_lengths, config.decoding.max_extra)
+    lengths = plan.source_lengths[plan.pairs], plan.target_lengths[plan.pairs]
+    ratio = ratio_for(*lengths, config.decoding.max_extra)
     if ratio > LEAST_RATIO:
         log.info("decoding.max_ratio: %g, as training pairs have many target tokens for each source token", ratio)
     return config.model_copy(update={"decoding": config.decoding.model_copy(update={"max_ratio": ratio})})
@@ -234,10 +235,9 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
     for line in report:
         log.info("%s: %s", text.name, line)
     pairs = repeat_pairs(pairs, text)
-    plan = BatchPlan(
-        pairs, dataset.source.lengths[pairs], dataset.target.lengths[pairs], config.training.batch, config.seed
-    )
-    log.info("%s: %d updates an epoch, %.1f%% padding", text.name, len(plan.epoch(0)), 100 * plan.padding_share())
+    plan = BatchPlan(pairs, dataset.source.lengths, dataset.target.lengths, config.training.batch, config.seed)
+    padding = 100 * plan.shapes(0).padding_share()
+    log.info("%s: %d updates an epoch, %.1f%% padding", text.name, len(plan.epoch(0)), padding)
     return plan
 
 

@@ -19,9 +19,10 @@ lengths = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=8
 
 def plan_of(pairs: list[tuple[int, int]], seed: int = 3, **config: Any) -> BatchPlan:
     """A plan for pairs of these source and target lengths, whose indices are 100, 102, 104 and so on."""
-    table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     indices = 100 + 2 * np.arange(len(pairs))
-    return BatchPlan(indices, table[:, 0], table[:, 1], BatchConfig.model_validate(config), seed)
+    source, target = np.zeros((2, 100 + 2 * len(pairs)), dtype=np.int64)
+    source[indices], target[indices] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return BatchPlan(indices, source, target, BatchConfig.model_validate(config), seed)
 
 
 def drawn(pairs: int, seed: int = 0) -> list[tuple[int, int]]:
@@ -96,7 +97,7 @@ def test_an_order_is_kept_until_another_is_asked_for(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(np, "lexsort", lambda keys: sorts.append(1) or lexsort(keys))
     plan = plan_of(drawn(50), max_tokens=100)
     first = listed(plan, 0)
-    plan.padding_share()
+    plan.shapes(0)
     assert listed(plan, 0) == first
     assert len(sorts) == 1
     plan.epoch(1)
@@ -132,20 +133,23 @@ def test_lengths_come_in_another_order_in_each_epoch() -> None:
 
 def test_padding_share_by_hand() -> None:
     # Sources 3 and 5 with eos, targets 7 and 3: 18 tokens in 2 rows of 5 and 2 rows of 7.
-    assert plan_of([(2, 6), (4, 2)], max_tokens=14).padding_share() == pytest.approx(1 - 18 / 24)
-    assert plan_of([(2, 6), (4, 2)], max_tokens=13).padding_share() == 0
+    assert plan_of([(2, 6), (4, 2)], max_tokens=14).shapes(0).padding_share() == pytest.approx(1 - 18 / 24)
+    assert plan_of([(2, 6), (4, 2)], max_tokens=13).shapes(0).padding_share() == 0
 
 
-def test_padding_share_is_that_of_the_batches() -> None:
+def test_shapes_are_those_of_the_batches() -> None:
     pairs, rng = drawn(500), np.random.default_rng(1)
     plan = plan_of(pairs, max_tokens=150)
     source, target = (texts(rng, [pair[i] for pair in pairs]) for i in (0, 1))
     dataset = Dataset("made up", source, target)
-    batches = [make_batch(dataset, [(pair - 100) // 2 for pair in batch]) for batch in batches_of(plan)]
-    masks = [mask for batch in batches for mask in (batch.source_mask_BS, batch.target_mask_BT)]
-    real, positions = sum(int(mask.sum()) for mask in masks), sum(mask.numel() for mask in masks)
-    assert plan.padding_share() == pytest.approx(1 - real / positions)
-    assert 0 < plan.padding_share() < 0.3
+    epoch, shapes = plan.epoch(0), plan.shapes(0)
+    batches = [make_batch(dataset, (epoch.batch(i) - 100) // 2) for i in range(len(epoch.turns))]
+    real = [(int(batch.source_mask_BS.sum()), int(batch.target_mask_BT.sum())) for batch in batches]
+    expected = [(*batch.shape, *tokens) for batch, tokens in zip(batches, real, strict=True)]
+    assert list(zip(*(column.tolist() for column in shapes), strict=True)) == expected
+    positions = sum(batch.source_BS.numel() + batch.target_BT.numel() for batch in batches)
+    assert shapes.padding_share() == pytest.approx(1 - np.sum(real) / positions)
+    assert 0 < shapes.padding_share() < 0.3
 
 
 @pytest.mark.parametrize(

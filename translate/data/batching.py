@@ -3,9 +3,9 @@
 Dimension letters in names: B pairs, S source positions, T target positions, N real target tokens of a batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -16,8 +16,7 @@ from torch.nn import functional as F
 from translate.config.schema import BatchConfig
 from translate.text.vocabulary import BOS, EOS, PAD, SPECIALS
 
-Indices = NDArray[np.int64]
-Places = NDArray[np.int32]  # half the memory
+Indices = NDArray[np.integer]
 Lengths = NDArray[np.integer]
 
 IGNORED = -100  # the label where there is nothing to predict, as in PyTorch's losses
@@ -118,7 +117,7 @@ def make_batch(dataset: Pairs, indices: Sequence[int] | Indices) -> Batch:
     return Batch(*map(torch.from_numpy, tensors))
 
 
-def _padded(flat: NDArray[np.integer], lengths: Lengths, more: int) -> tuple[Indices, NDArray[np.bool_]]:
+def _padded(flat: NDArray[np.integer], lengths: Lengths, more: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Rows of these lengths, which follow one another in `flat`, padded to the length of the longest plus `more`."""
     mask = np.arange(lengths.max() + more) < lengths[:, None]
     ids = np.full(mask.shape, PAD, dtype=np.int64)
@@ -132,13 +131,61 @@ def pad_rows(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """The updates of an epoch, each with the batches (indices of pairs) whose gradients it sums.
+
+    Several processes divide the batches of an update among themselves. For millions of pairs there is no room for an
+    array of each batch, so they are made when they are asked for.
+
+    Args:
+        order: the pairs, similar lengths beside each other.
+        bounds: batch i is `order[bounds[i]:bounds[i + 1]]`.
+        turns: the order in which training takes the batches.
+        accumulate: batches of an update.
+    """
+
+    order: Indices
+    bounds: Indices
+    turns: Indices
+    accumulate: int
+
+    def __len__(self) -> int:
+        return -(-len(self.turns) // self.accumulate)
+
+    def __iter__(self) -> Iterator[list[Indices]]:
+        return (self[update] for update in range(len(self)))
+
+    def __getitem__(self, update: int) -> list[Indices]:
+        first = update * self.accumulate
+        return [self.batch(number) for number in self.turns[first : first + self.accumulate]]
+
+    def batch(self, number: int) -> Indices:
+        return self.order[self.bounds[number] : self.bounds[number + 1]]
+
+
+class Shapes(NamedTuple):
+    """Of each batch, numbered as in `Epoch.batch`: its rows, positions of a row, and tokens, both with eos."""
+
+    rows: NDArray[np.int64]
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    source_tokens: NDArray[np.int64]
+    target_tokens: NDArray[np.int64]
+
+    def padding_share(self) -> float:
+        """The share of source and target positions that hold no token."""
+        positions = self.rows @ (self.source + self.target)
+        return float(1 - (self.source_tokens.sum() + self.target_tokens.sum()) / positions)
+
+
 @dataclass(frozen=True)
 class BatchPlan:
     """The order of an epoch's batches: a pure function of the seed and the epoch, so that a run can resume anywhere.
 
     Args:
-        pairs: indices of the pairs to train on.
-        source_lengths, target_lengths: tokens of each pair in `pairs`, without bos and eos.
+        pairs: indices of the pairs to train on, each as often as an epoch has it.
+        source_lengths, target_lengths: tokens of every pair there is, without bos and eos.
     """
 
     pairs: Indices
@@ -146,41 +193,32 @@ class BatchPlan:
     target_lengths: Lengths
     config: BatchConfig
     seed: int
-    _last: dict[int, tuple[Places, list[tuple[int, int]]]] = field(default_factory=dict, init=False, compare=False)
+    _last: dict[int, Epoch] = field(default_factory=dict, init=False, compare=False)
 
-    def epoch(self, epoch: int) -> list[list[Indices]]:
-        """The updates of an epoch, each with the batches (indices of pairs) whose gradients it sums.
-
-        Every epoch has the same number of them. Several processes divide the batches of an update among themselves.
-        """
-        order, cuts = self._planned(epoch)
-        pairs = self.pairs[order]
-        batches = [pairs[start:stop] for start, stop in cuts]
-        together = self.config.accumulate
-        return [batches[i : i + together] for i in range(0, len(batches), together)]
-
-    def padding_share(self) -> float:
-        """The share of an epoch's source and target positions that hold no token."""
-        order, cuts = self._planned(0)
-        starts, stops = np.array(sorted(cuts)).T
-        real = padded = 0
-        for lengths in (self.source_lengths[order] + 1, self.target_lengths[order] + 1):
-            real += int(lengths.sum(dtype=np.int64))
-            padded += int(np.maximum.reduceat(lengths, starts).astype(np.int64) @ (stops - starts))
-        return 1 - real / padded
-
-    def _planned(self, epoch: int) -> tuple[Places, list[tuple[int, int]]]:
-        """The places of an epoch's pairs in `pairs`, and where in this order each of its batches starts and stops."""
-        if epoch not in self._last:  # For millions of pairs an order takes seconds, and it is needed more than once.
+    def epoch(self, number: int) -> Epoch:
+        """The updates of an epoch. Every epoch has the same number of them."""
+        if number not in self._last:  # For millions of pairs an order takes seconds, and it is needed more than once.
             self._last.clear()
-            rng = np.random.default_rng((self.seed, epoch))
-            shuffled = rng.permutation(np.arange(len(self.pairs), dtype=np.int32))
+            rng = np.random.default_rng((self.seed, number))
+            shuffled = rng.permutation(self.pairs)
             order = shuffled[np.lexsort((self.target_lengths[shuffled], self.source_lengths[shuffled]))]
             # eos is a token too, on both sides.
-            width = 1 + np.maximum(self.source_lengths, self.target_lengths)[order]
+            width = 1 + np.maximum(self.source_lengths[order], self.target_lengths[order])
             cuts = cut(width, self.config.max_tokens, self.config.max_sentences)
-            self._last[epoch] = order, [cuts[i] for i in rng.permutation(len(cuts))]
-        return self._last[epoch]
+            bounds = np.array([0, *(stop for _, stop in cuts)])
+            self._last[number] = Epoch(order, bounds, rng.permutation(len(cuts)), self.config.accumulate)
+        return self._last[number]
+
+    def shapes(self, number: int) -> Shapes:
+        """The shapes of the batches of an epoch."""
+        epoch = self.epoch(number)
+        starts = epoch.bounds[:-1]
+        source, target = 1 + self.source_lengths[epoch.order], 1 + self.target_lengths[epoch.order]
+        return Shapes(
+            np.diff(epoch.bounds),
+            *(np.maximum.reduceat(lengths, starts).astype(np.int64) for lengths in (source, target)),
+            *(np.add.reduceat(lengths, starts, dtype=np.int64) for lengths in (source, target)),
+        )
 
 
 def cut(widths: Lengths, max_tokens: int, max_rows: int | None) -> list[tuple[int, int]]:

@@ -29,7 +29,7 @@ class ResegmentedText:
         ids = self.dropout.encode(self.lines[line], Random(f"{self.key} {line}"))
         return np.array(ids, dtype=np.int64) if len(ids) <= self.longest else self.encoded[line]
 
-    def gather(self, lines: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def gather(self, lines: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of these lines, one line after the other, and how many each of them has."""
         rows = [self[line] for line in lines.tolist()]
         return np.concatenate(rows), np.array([len(row) for row in rows])

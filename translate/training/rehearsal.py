@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import nn, optim
 
@@ -37,18 +36,11 @@ def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module) -> LargestBatch
     per_source, per_target = features(encoder), features(decoder)
     per_answer = features([model]) - per_source - per_target  # the projection to the vocabulary
 
-    widths = np.zeros((2, plan.pairs.max() + 1), dtype=np.int64)
-    widths[:, plan.pairs] = 1 + np.array([plan.source_lengths, plan.target_lengths])
-
-    def elements(batch: Indices) -> int:
-        source, target = widths[:, batch].max(1)
-        of_a_row = source * (per_source + source * encoder_heads) + target * (
-            per_target + (source + target) * decoder_heads
-        )
-        return int(len(batch) * of_a_row + widths[1, batch].sum() * per_answer)
-
-    batch = max((batch for update in plan.epoch(epoch) for batch in update), key=elements)
-    return LargestBatch(batch, int(widths[:, batch].max()))
+    rows, source, target, _, answers = plan.shapes(epoch)
+    of_a_row = source * (per_source + source * encoder_heads)
+    of_a_row += target * (per_target + (source + target) * decoder_heads)
+    largest = int((rows * of_a_row + answers * per_answer).argmax())
+    return LargestBatch(plan.epoch(epoch).batch(largest), int(max(source[largest], target[largest])))
 
 
 def features(modules: Sequence[nn.Module]) -> int:

@@ -219,10 +219,7 @@ class Trainer:
             if progress.position == self.updates_per_epoch:
                 progress.epoch += 1
                 progress.position = 0
-            for update in self.plan.epoch(progress.epoch)[progress.position :]:
-                if progress.step == self.total_steps:
-                    return
-                yield update
+            yield self.plan.epoch(progress.epoch)[progress.position]
 
     def _update(self, batches: list[Indices]) -> None:
         """One update of the weights, from the gradients of all `batches` together."""
