@@ -1,5 +1,6 @@
 """Which pairs go together, in which order, and how a batch is laid out."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,20 @@ def test_an_order_is_kept_until_another_is_asked_for(monkeypatch: pytest.MonkeyP
     plan.epoch(1)
     assert listed(plan, 0) == first
     assert len(sorts) == 3
+
+
+def test_a_planned_epoch_takes_little_more_than_the_number_of_each_pair() -> None:
+    lengths = np.random.default_rng(0).integers(1, 25, (2, 20_000), dtype=np.int32)
+    plan = BatchPlan(np.arange(20_000, dtype=np.int32), *lengths, BatchConfig(max_tokens=1000), 1)
+    tracemalloc.start()
+    try:
+        epoch = plan.epoch(0)
+        plan.shapes(0)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(epoch) > 100
+    assert kept < 1.5 * 4 * 20_000
 
 
 def test_epochs_group_other_pairs() -> None:

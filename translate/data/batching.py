@@ -165,7 +165,10 @@ class Epoch:
 
 
 class Shapes(NamedTuple):
-    """Of each batch, numbered as in `Epoch.batch`: its rows, positions of a row, and tokens, both with eos."""
+    """Of each batch, numbered as in `Epoch.batch`: its rows, and the positions of a row and tokens of both sides.
+
+    eos counts as a token.
+    """
 
     rows: NDArray[np.int64]
     source: NDArray[np.int64]
