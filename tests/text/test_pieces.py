@@ -279,10 +279,28 @@ def test_a_vocabulary_without_room_for_the_characters_is_refused(kind: str) -> N
         learn_one(LINES, kind=kind, **{**SETTINGS[kind], "vocab_size": characters - 1})
     assert str(caught.value) == (
         f"text.tokenizer.vocab_size: {characters - 1} is less than the {characters} pieces that the single characters "
-        "of the training text need; raise it above that"
+        "of the training text need; raise it above that, or lower text.tokenizer.character_coverage"
     )
     exactly = learn_one(LINES, kind=kind, **{**SETTINGS[kind], "vocab_size": characters})
     assert len(exactly.pieces) == characters
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram"])
+def test_the_rarest_characters_get_no_piece(kind: str) -> None:
+    """Pieces are those of a text that is divided where the rare characters stand; ties go by code point."""
+    frequent, settings = ["so low a wall, so low a wall"] * 40, {**SETTINGS[kind], "vocab_size": 30}
+    lines = [*frequent, "a爱wall-b", "low_"]
+    total = sum(len(f" {line}") for line in lines)
+    tokenizer = learn_one(lines, kind=kind, character_coverage=(total - 3.5) / total, **settings)
+    texts = [*(f" {line}" for line in frequent), " a", "wall-", " low"]
+    assert tokenizer.state == LEARNERS[kind](texts, **settings).to_str()
+    assert tokenizer.join(next(tokenizer.tokenize(["wall爱wall"]))) == "wall爱wall"
+
+
+def test_all_characters_are_covered_unless_asked_otherwise() -> None:
+    lines = ["ab" * 1000, "爱"]
+    assert "爱" in learn_one(lines, **SETTINGS["bpe"], kind="bpe").pieces
+    assert "爱" not in learn_one(lines, **SETTINGS["bpe"], kind="bpe", character_coverage=0.999).pieces
 
 
 def test_characters_that_are_all_too_rare_are_refused() -> None:

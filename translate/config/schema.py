@@ -215,6 +215,13 @@ class SubwordConfig(Section):
         description="Give the first word of a line the case it has elsewhere in the training text. Translations then "
         "begin with a capital letter. Text whose lines mostly begin with a small letter stays as it is.",
     )
+    character_coverage: float = Field(
+        1.0,
+        gt=0.0,
+        le=1.0,
+        description="Learn only from the most frequent characters, which together make up this share of the training "
+        "text. The others get no piece. For text from the web, with characters of many scripts, try 0.9999.",
+    )
 
     def clashes(self) -> Iterator[Clash]:
         if self.lowercase and self.truecase:

@@ -9,6 +9,7 @@ Unigram: Kudo: "Subword Regularization", ACL 2018.
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -142,12 +143,14 @@ def learn_pieces(
     kind: str,
     lowercase: bool = False,
     truecase: bool = False,
+    character_coverage: float = 1.0,
     **settings: Any,
 ) -> list[PieceTokenizer]:
     """A tokenizer for each side of a text, all with the same pieces, learned from the lines of all sides.
 
-    Each side is a language code and its lines, which are read more than once, and not kept in memory. `settings` are
-    what the function for this kind in LEARNERS takes.
+    Each side is a language code and its lines, which are read more than once, and not kept in memory. Characters get
+    pieces by frequency until they make up `character_coverage`, a share of the text, as in SentencePiece. `settings`
+    are what the function for this kind in LEARNERS takes.
 
     Raises:
         ConfigError: the settings leave no room for the characters of the text, or the library is missing.
@@ -160,7 +163,8 @@ def learn_pieces(
     prepared = _Prepared(untaught, [lines for _, lines in text])
     if not any(prepared):
         raise DataError("every line of the training text is blank: there is nothing to learn pieces from")
-    state = LEARNERS[kind](prepared, **settings).to_str()
+    texts = prepared if character_coverage == 1.0 else _without_rare_characters(prepared, character_coverage)
+    state = LEARNERS[kind](texts, **settings).to_str()
     return [replace(tokenizer, state=state) for tokenizer in untaught]
 
 
@@ -174,6 +178,30 @@ class _Prepared:
     def __iter__(self) -> Iterator[str]:
         for tokenizer, lines in zip(self.tokenizers, self.sides, strict=True):
             yield from filter(None, map(tokenizer.prepare, lines))
+
+
+@dataclass(frozen=True)
+class _Split:
+    """The parts of texts between characters that no piece is to have."""
+
+    texts: Iterable[str]
+    separators: re.Pattern[str]
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self.texts:
+            yield from filter(None, self.separators.split(text))
+
+
+def _without_rare_characters(texts: Iterable[str], coverage: float) -> Iterable[str]:
+    """Texts of the most frequent characters, ties by code point, that together make up this share of all."""
+    counts = Counter(chain.from_iterable(texts))
+    missing = coverage * counts.total()
+    rare = ""
+    for character in sorted(counts, key=lambda character: (-counts[character], character)):
+        if missing <= 0:
+            rare += character
+        missing -= counts[character]
+    return _Split(texts, re.compile(f"[{re.escape(rare)}]+")) if rare else texts
 
 
 # --- one function for each kind: training text in, the library's tokenizer out ----------------------------------------
@@ -316,5 +344,5 @@ def _check_room(vocab_size: int, characters: int) -> None:
     if vocab_size < characters:
         raise ConfigError(
             f"text.tokenizer.vocab_size: {vocab_size} is less than the {characters} pieces that the single characters "
-            "of the training text need; raise it above that"
+            "of the training text need; raise it above that, or lower text.tokenizer.character_coverage"
         )
