@@ -147,7 +147,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     )
     kept, seconds_before = trainer.progress.log_bytes, trainer.progress.seconds
     log_of_run = MetricsLog(run.metrics, keep_bytes=kept) if processes.rank == 0 else NoMetrics()
-    with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer):
+    with closing(log_of_run) as metrics, InterruptGuard(processes.launched) as guard, closing(writer):
         progress = trainer.train(metrics, guard)
     if not processes.first(run.model.is_file):
         raise CheckpointError(f"{run.model} was removed during training; train it again with --overwrite")

@@ -274,6 +274,19 @@ def test_a_process_of_torchrun_that_is_killed_ends_all_and_the_run_goes_on_in_on
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == saved + 5
 
 
+def test_a_signal_to_torchrun_and_its_processes_at_once_saves_the_run(tiny: TinyProject) -> None:
+    """As some queues stop a job. torchrun passes it on, so that its processes get it twice."""
+    tiny.config()
+    with under_torchrun("--config", "tiny.yaml", *ENDLESS, folder=tiny.folder) as process:
+        wait_for_a_state(tiny, process)
+        before = newest_state(RunFolder(tiny.folder / "run"))[1]["step"]
+        for number in (*companions_of(process), process.pid):
+            os.kill(number, signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert "stopped by SIGTERM; all is saved" in said
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > before
+
+
 # --- processes that the first one starts -----------------------------------------------------------------------------
 
 

@@ -44,6 +44,21 @@ def test_when_training_is_over_a_signal_does_what_it_did_before(number: signal.S
 
 
 @POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_launcher_may_send_the_same_signal_again(number: signal.Signals) -> None:
+    got: list[int] = []
+    before = signal.signal(number, lambda number, frame: got.append(number))
+    try:
+        for launched in (True, False):
+            with InterruptGuard(launched) as guard:
+                os.kill(os.getpid(), number)
+                os.kill(os.getpid(), number)
+                assert (guard.received, got) == (number, [] if launched else [number])
+    finally:
+        signal.signal(number, before)
+
+
+@POSIX
 def test_a_second_signal_leaves_a_process_alone_that_ends_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     monkeypatch.setattr("translate.training.interrupt.os._exit", ended.append)

@@ -42,23 +42,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_intermixed_args(given)
     leave_on_sigterm()  # until there is something to save
     interrupted = 0
+    launched = "WORLD_SIZE" in os.environ  # by torchrun, for example, or by the first of several processes
     together: Group | None = None
     last = ExitStack()
 
     def work() -> None:
         nonlocal together
-        last.enter_context(second_signal_ends())
+        if not launched:
+            last.enter_context(second_signal_ends())
         from translate.config.loading import load_config
 
-        started_together = "WORLD_SIZE" in os.environ
-        if started_together:
+        if launched:
             from translate.training.distributed import Group, number_in_environment
 
             if number_in_environment("WORLD_SIZE") != 1:
                 together = Group.of_environment()  # Before anything can go wrong, so that only one of them reports it.
         with together or nullcontext():
             config = load_config(asked.config, asked.overrides)
-        if not started_together:
+        if not launched:
             from translate.commands.companions import companions, processes_for
 
             count = processes_for(config)
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from translate.config.loading import dump_config
         from translate.pipeline import train
         from translate.runs import RunFolder
-        from translate.training.distributed import ALONE
+        from translate.training.distributed import Processes
         from translate.training.interrupt import Interrupted
 
         try:
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with run_folder.kept_to_one() if first else nullcontext():
                 if asked.resume and not run_folder.is_started():
                     raise nothing_to_resume(run_folder)
-                processes = together or ALONE
+                processes = together or Processes(launched)
                 resume = asked.resume or (asked.resume_or_start and processes.first(run_folder.has_states))
                 anew = asked.overwrite
                 if asked.resume_or_start and not resume:

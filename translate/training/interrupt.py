@@ -22,9 +22,15 @@ class Interrupted(Exception):
 
 
 class InterruptGuard:
-    """While open, remembers the first SIGINT or SIGTERM instead of ending the process; a second one gets through."""
+    """While open, remembers the first SIGINT or SIGTERM instead of ending the process; a second one gets through.
 
-    def __init__(self) -> None:
+    Args:
+        launched: a launcher such as torchrun started this process. It passes on a signal that whoever sent it may have
+            sent to this process as well, so a second one may be the same again. It kills processes that hang by itself.
+    """
+
+    def __init__(self, launched: bool = False) -> None:
+        self.launched = launched
         self.received: int | None = None
 
     def __enter__(self) -> "InterruptGuard":
@@ -43,7 +49,8 @@ class InterruptGuard:
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.received = number
-        self._restore()
+        if not self.launched:
+            self._restore()
 
     def _restore(self) -> None:
         for number, handler in self._handlers.items():

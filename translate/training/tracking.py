@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,8 @@ def is_not_finite(value: Any) -> bool:
 class Bar:
     """tqdm's bar over the updates of a run on standard error, followed by the newest figures.
 
-    It is shown only on a terminal. In a file, where it would fill page after page, the figures are printed as lines.
+    It is shown only on a terminal. In a file, where it would fill page after page, the figures are printed as lines. No
+    training ends because they cannot be written, as when the disk is full or the reader of a pipe has left.
     """
 
     def __init__(self, total: int, done: int) -> None:
@@ -99,24 +100,24 @@ class Bar:
 
     def advance(self) -> None:
         self._done += 1
-        self._bar.update()
+        with suppress(OSError):
+            self._bar.update()
 
     def show(self, **figures: str) -> None:
         """The newest figures by their names."""
-        self._bar.set_postfix(figures)
+        with suppress(OSError):
+            self._bar.set_postfix(figures)
         if self._bar.disable:
             self.say(f"update {self._done:,} of {self._total:,}: " + ", ".join(map(" ".join, figures.items())))
 
     def say(self, message: str) -> None:
         """Print lines above the bar."""
-        try:
+        with suppress(OSError):
             tqdm.write(message, file=sys.stderr)
-        except OSError as error:
-            if error.errno != errno.ENOSPC:  # A log that fills the disk does not end the training.
-                raise
 
     def close(self) -> None:
-        self._bar.close()
+        with suppress(OSError):
+            self._bar.close()
 
 
 class NoBar(Bar):
