@@ -96,14 +96,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     dtype = processes.first(lambda: arithmetic_of(config, device, precision))
     identity["dtype"] = name_of(dtype)
 
-    try:
-        model = prepare_model(config, text, plan, start).to(device)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise TrainingError(
-            "out of memory: there is no room for the model's weights; lower model.d_model, model.ffn or the vocabulary"
-        ) from error
+    model = prepare_model(config, text, plan, start, device)
     processes.part_ways(config.seed)
     about = {
         "train": text.train.variant,
@@ -337,10 +330,24 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
     return start
 
 
-def prepare_model(config: Config, text: PreparedText, plan: BatchPlan, start: SavedModel | None) -> Model:
-    """The model with which training begins. DataError if a sentence is too long for its positions."""
+def prepare_model(
+    config: Config, text: PreparedText, plan: BatchPlan, start: SavedModel | None, device: torch.device
+) -> Model:
+    """The model with which training begins.
+
+    Raises:
+        DataError: a sentence is too long for its positions.
+        TrainingError: there is no room for its weights.
+    """
     torch.manual_seed(config.seed)
-    model = fresh_model(config, *text.codecs)
+    try:
+        model = fresh_model(config, *text.codecs).to(device)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise TrainingError(
+            "out of memory: there is no room for the model's weights; lower model.d_model, model.ffn or the vocabulary"
+        ) from error
     if start:
         load_weights(model, start.weights)
     make_plain(model, config.training.plain)

@@ -4,7 +4,7 @@ from typing import Any
 
 from translate.config.loading import config_from_dict, differences
 from translate.config.schema import Config, CosineScheduleConfig, LinearScheduleConfig
-from translate.errors import CheckpointError
+from translate.errors import CheckpointError, ConfigError
 
 # Where things are, how they are shown and how processes share the work, but not what is computed. Text is compared by
 # its content; validation searches greedily.
@@ -77,7 +77,11 @@ def is_free_to_change(key: str) -> bool:
 
 
 def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Config]:
-    return config_from_dict(before["config"]), config_from_dict(now["config"])
+    try:
+        began_with = config_from_dict(before["config"])
+    except ConfigError as error:
+        raise CheckpointError(f"the run was begun by another version of this project: {error}") from error
+    return began_with, config_from_dict(now["config"])
 
 
 def _bound_to_the_end(config: Config, key: str) -> str | None:

@@ -165,6 +165,15 @@ def test_shapes_are_those_of_the_batches() -> None:
     positions = sum(batch.source_BS.numel() + batch.target_BT.numel() for batch in batches)
     assert shapes.padding_share() == pytest.approx(1 - np.sum(real) / positions)
     assert 0 < shapes.padding_share() < 0.3
+    assert all(map(np.array_equal, plan.shapes(1), shapes))
+
+
+def test_an_epoch_has_no_further_updates() -> None:
+    epoch = plan_of(drawn(50), max_tokens=100, accumulate=2).epoch(0)
+    assert len(epoch[len(epoch) - 1]) >= 1
+    for update in (-1, len(epoch)):
+        with pytest.raises(IndexError, match=f"update {update} of {len(epoch)}"):
+            epoch[update]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ def selected(pairs: list[tuple[str, str]], config: FilterConfig) -> tuple[list[i
     text = parallel([source for source, _ in pairs], [target for _, target in pairs])
     source, target = (encoded([len(line.split()) for line in side]) for side in (text.source, text.target))
     indices, report = select_pairs(Dataset("train", source, target), config, text)
+    assert indices.dtype == np.int32  # For millions of pairs, more would take room.
     return indices.tolist(), report
 
 

@@ -1,19 +1,26 @@
 """What lets a model be bigger: activation checkpointing, and the largest batch tried before all others."""
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from test_trouble import trainer_of
 from tiny_runs import TinyProject, assert_same_run, sigterm, stop, update
 from torch import Tensor
 
+from translate.data.batching import Indices
+from translate.data.dataset import Dataset, EncodedText
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training import rehearsal as rehearsal_module
+from translate.training.distributed import Part, Processes
 from translate.training.memory import TensorMemory
 from translate.training.rehearsal import largest_batch
+from translate.training.tracking import Bar
 from translate.training.trainer import Trainer
 
 # With dropout, which is to be the same the second time.
@@ -74,6 +81,45 @@ def test_no_batch_takes_more_than_the_one_that_is_tried(settings: tuple[str, ...
     needs = [passed(trainer, batch) for batch in batches]
     assert min(needs) < 0.9 * max(needs)
     assert passed(trainer, largest.pairs) > 0.97 * max(needs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deep", ["encoder", "decoder"])
+def test_the_largest_batch_where_sides_differ_in_length(deep: str, tiny: TinyProject) -> None:
+    """The side that is longer is not always the one that takes more."""
+    trainer = trainer_of(tiny, f"model.{deep}_layers=6", "training.batch={max_tokens: 500, max_sentences: 10}")
+    rng = np.random.default_rng(1)
+    pairs = np.concatenate([rng.integers((3, 20), (6, 40), (50, 2)), rng.integers((20, 3), (40, 6), (50, 2))])
+    source, target = (EncodedText.of([rng.integers(4, 20, length) for length in side]) for side in pairs.T)
+    trainer.dataset = Dataset("made up", source, target)
+    trainer.plan = replace(trainer.plan, pairs=np.arange(100), source_lengths=pairs[:, 0], target_lengths=pairs[:, 1])
+    largest = largest_batch(trainer.plan, 0, trainer.model)
+    needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
+    assert passed(trainer, largest.pairs) > 0.97 * max(needs)
+    assert largest.longest == 1 + pairs[largest.pairs].max()
+    assert (pairs[largest.pairs, 0].mean() > pairs[largest.pairs, 1].mean()) == (deep == "encoder")
+
+
+class FirstOfTwo(Processes):
+    """One of two processes, of which the other does nothing."""
+
+    count = neighbours = 2
+
+    def parts(self, batches: Sequence[Indices]) -> list[Part]:
+        return [Part(batch[::2], 1) for batch in batches] if len(batches) == 1 else [Part(batches[0], 1)]
+
+
+@pytest.mark.parametrize(("accumulate", "share"), [(1, 0.5), (2, 1.0)])
+def test_the_rows_told_are_those_of_a_process(
+    accumulate: int, share: float, tiny: TinyProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer = trainer_of(tiny, f"training.batch.accumulate={accumulate}")
+    capsys.readouterr()
+    trainer.processes, trainer.bar = FirstOfTwo(), Bar(total=1, done=0)
+    largest = largest_batch(trainer.plan, 0, trainer.model)
+    trainer._try(largest)
+    rows = math.ceil(share * len(largest.pairs))
+    assert f" activations of {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
 
 
 def test_memory_is_told_at_every_start(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from translate import pipeline, resuming, runs
 from translate.config.keys import all_sections
-from translate.config.loading import load_config
+from translate.config.loading import config_to_dict, load_config
 from translate.data import reading
 from translate.data.batching import BatchPlan
 from translate.data.corpus import read_split
@@ -307,9 +307,10 @@ def test_translations_may_be_as_long_as_training_text_says(tiny: TinyProject, ca
     caplog.set_level("INFO", "translate")
     source, target = sentences(100, seed=1)
     corpus = tiny.folder / "corpus"
-    write_split(corpus, "train", source, [f"{line} " * 9 for line in target])
+    odd = ["a"] * 10, ["a " * 150] * 10  # Not trained on, and so of no account.
+    write_split(corpus, "train", source + odd[0], [f"{line} " * 9 for line in target] + odd[1])
     write_split(corpus, "val", source[:5], target[:5])
-    asked = (f"data.root={corpus}", "training.max_steps=1", "decoding.max_extra=2")
+    asked = (f"data.root={corpus}", "data.filter.max_ratio=20", "training.max_steps=1", "decoding.max_extra=2")
     run = train(tiny.config(*asked, "decoding.max_ratio=null"))
     learned = SavedModel.load(run.model).config.decoding.max_ratio
     assert learned is not None
@@ -483,6 +484,18 @@ def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> 
     for kind in ("cosine", "linear"):
         assert free_in({"schedule": {"kind": kind}}) == always | {"training.patience"}
     assert free_in({"average_last": 2}) == always
+
+
+def test_a_state_of_another_version_is_told_to_be_one(tiny: TinyProject) -> None:
+    config = config_to_dict(tiny.config())
+    same = {"train": [], "valid": [], "codecs": []}
+    before = {**same, "config": {**config, "training": {**config["training"], "gone": 1}}}
+    with pytest.raises(CheckpointError) as caught:
+        resuming.refuse_changes(before, {**same, "config": config})
+    assert str(caught.value).startswith(
+        "the run was begun by another version of this project: 1 problem in the stored config:\n"
+        "  stored config: training.gone: unknown key"
+    )
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])

@@ -121,7 +121,7 @@ def test_an_old_state_that_cannot_be_removed_is_named(tmp_path: Path, caplog: py
     store.save(2, {"weight": torch.ones(1)}, {})
     store.wait()
     assert store.load_newest()[0]["weight"] == 1
-    assert caplog.messages == [f"{old}, an old training state, cannot be removed: {os.strerror(errno.EISDIR)}"]
+    assert caplog.messages == [f"{old}, which is no longer needed, cannot be removed: {os.strerror(errno.EISDIR)}"]
 
 
 def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> None:

@@ -157,6 +157,8 @@ class Epoch:
         return (self[update] for update in range(len(self)))
 
     def __getitem__(self, update: int) -> list[Indices]:
+        if not 0 <= update < len(self):
+            raise IndexError(f"update {update} of {len(self)}")
         first = update * self.accumulate
         return [self.batch(number) for number in self.turns[first : first + self.accumulate]]
 
@@ -167,7 +169,7 @@ class Epoch:
 class Shapes(NamedTuple):
     """Of each batch, numbered as in `Epoch.batch`: its rows, and the positions of a row and tokens of both sides.
 
-    eos counts as a token.
+    eos counts as a token. A label, which has none, counts as if it had one.
     """
 
     rows: NDArray[np.int64]
@@ -182,7 +184,7 @@ class Shapes(NamedTuple):
         return float(1 - (self.source_tokens.sum() + self.target_tokens.sum()) / positions)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BatchPlan:
     """The order of an epoch's batches: a pure function of the seed and the epoch, so that a run can resume anywhere.
 
@@ -196,7 +198,7 @@ class BatchPlan:
     target_lengths: Lengths
     config: BatchConfig
     seed: int
-    _last: dict[int, Epoch] = field(default_factory=dict, init=False, compare=False)
+    _last: dict[int, Epoch] = field(default_factory=dict, init=False)
 
     def epoch(self, number: int) -> Epoch:
         """The updates of an epoch. Every epoch has the same number of them."""
@@ -213,7 +215,7 @@ class BatchPlan:
         return self._last[number]
 
     def shapes(self, number: int) -> Shapes:
-        """The shapes of the batches of an epoch."""
+        """The shapes of the batches of an epoch; those of other epochs are the same, with other pairs."""
         epoch = self.epoch(number)
         starts = epoch.bounds[:-1]
         source, target = 1 + self.source_lengths[epoch.order], 1 + self.target_lengths[epoch.order]

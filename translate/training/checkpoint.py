@@ -68,7 +68,7 @@ class StateStore:
             try:
                 old.unlink(missing_ok=True)
             except OSError as error:
-                log.warning("%s, an old training state, cannot be removed: %s", old, error.strerror)
+                log.warning("%s, which is no longer needed, cannot be removed: %s", old, error.strerror)
         for unfinished in self.folder.glob(f".{PATTERN}.*"):  # left by a process that was killed while writing
             shutil.rmtree(unfinished, ignore_errors=True)
 

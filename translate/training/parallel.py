@@ -31,7 +31,7 @@ class Single:
         return self.forward(*inputs)
 
     def backward_pass(self, *, last: bool) -> AbstractContextManager[None]:
-        """Wraps the passes over one batch; after an update's `last` batch, gradients are averaged over processes."""
+        """Wraps the passes over one batch; after an update's `last` one, gradients are the mean over processes."""
         return nullcontext()
 
     def whole_model(self) -> Model:

@@ -161,8 +161,8 @@ class Trainer:
             self._validate()
             self._save()
         start = self.progress.step
-        for update in self._updates_ahead():
-            self._update(update)
+        for batches in self._updates_ahead():
+            self._update(batches)
             if self.progress.step == start + 1:  # From now on the optimizers have all of their state.
                 self._reserve()
             if self.progress.step % self.config.log_every == 0:
@@ -174,8 +174,6 @@ class Trainer:
                 self._validate()
             if self._state_is_due():
                 self._save()
-            if self._out_of_patience():
-                break
         if self._out_of_patience():
             found_nothing = self.progress.validations_since_best
             self.bar.say(f"validations without a better model: {found_nothing}; training.patience ends the run here")
@@ -200,8 +198,12 @@ class Trainer:
 
     def _try(self, largest: LargestBatch) -> None:
         """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
+        # With at least as many batches per update as processes, each process gets whole ones.
+        whole = self.config.batch.accumulate >= self.processes.count
+        batches = [largest.pairs] * (self.processes.count if whole else 1)
+        (part,) = self.processes.parts(batches)
         with rehearsal(
-            LargestBatch(largest.pairs[:: self.pieces], largest.longest),
+            LargestBatch(part.pairs[:: self.pieces], largest.longest),
             model=self.model,
             optimizers=self.update.optimizers,
             config=self.config,
@@ -209,9 +211,7 @@ class Trainer:
             processes=self.processes.neighbours,
             say=self.bar.say,
         ):
-            # With at least as many batches per update as processes, each process gets whole ones.
-            whole = self.config.batch.accumulate >= self.processes.count
-            self._gradients([largest.pairs] * (self.processes.count if whole else 1))
+            self._gradients(batches)
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
