@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -291,13 +292,13 @@ def test_a_signal_to_torchrun_and_its_processes_at_once_saves_the_run(tiny: Tiny
 
 
 @contextmanager
-def started(tiny: TinyProject, *overrides: str) -> Iterator["subprocess.Popen[str]"]:
+def started(tiny: TinyProject, *overrides: str, stderr: int = subprocess.PIPE) -> Iterator["subprocess.Popen[str]"]:
     """train.py with the tiny settings, in a process group of its own, as a shell would start it."""
     tiny.config()  # writes the file
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "scripts/train.py"), "--config", str(tiny.folder / "tiny.yaml"), *overrides],
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         encoding="utf-8",
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         start_new_session=True,
@@ -335,6 +336,33 @@ def test_ctrl_c_reaches_all_of_them_and_is_answered_once(tiny: TinyProject) -> N
     assert said.count("stopped") == 1
     assert "Traceback" not in said
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20
+
+
+def test_a_closed_terminal_saves_the_run(tiny: TinyProject) -> None:
+    """Nothing can be written to it any more, and all processes hear of it, from the kernel and from the shell."""
+    ours, theirs = pytest.importorskip("pty", reason="no terminals on this system").openpty()
+    closes = threading.Event()
+
+    def read() -> None:
+        while not closes.is_set():
+            os.read(ours, 1000)
+
+    reader = threading.Thread(target=read)
+    with started(tiny, "processes=2", *ENDLESS, stderr=theirs) as process:
+        reader.start()
+        wait_for_a_state(tiny, process)
+        before = newest_state(RunFolder(tiny.folder / "run"))[1]["step"]
+        closes.set()
+        os.write(theirs, b".")  # so that the reader looks
+        reader.join()
+        os.close(theirs)
+        os.close(ours)
+        time.sleep(0.5)
+        for _ in range(2):
+            os.killpg(process.pid, signal.SIGHUP)
+        process.communicate(timeout=200)
+    assert process.returncode == 129
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > before
 
 
 def test_a_companion_that_dies_ends_all(tiny: TinyProject) -> None:

@@ -59,6 +59,28 @@ def test_a_launcher_may_send_the_same_signal_again(number: signal.Signals) -> No
 
 
 @POSIX
+def test_a_closed_terminal_is_heard_of_twice() -> None:
+    with InterruptGuard() as guard:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+        with pytest.raises(Interrupted, match=r"^stopped by SIGHUP$"):
+            guard.check()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+
+@POSIX
+def test_nohup_stays_as_it_is() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with InterruptGuard() as guard:
+            os.kill(os.getpid(), signal.SIGHUP)
+            guard.check()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@POSIX
 def test_a_second_signal_leaves_a_process_alone_that_ends_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     monkeypatch.setattr("translate.training.interrupt.os._exit", ended.append)

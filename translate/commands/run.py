@@ -1,7 +1,7 @@
 """What all commands share: UTF-8 streams, messages on standard error, and exit codes.
 
-0 is success, 2 an error that the user can fix (one message, no traceback), 130 Ctrl-C, 143 SIGTERM, 141 a reader of the
-output that has left.
+0 is success, 2 an error that the user can fix (one message, no traceback), 130 Ctrl-C, 143 SIGTERM, 129 the end of the
+terminal, 141 a reader of the output that has left.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request that training honours at the next safe moment."""
+"""Ctrl-C, SIGTERM and a closed terminal as a request that training honours at the next safe moment."""
 
 import os
 import signal
@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 
 GRACE = 5.0  # seconds that a process has to end in order after a second signal
+# What a terminal sends that closes, as when ssh loses its connection; not on Windows.
+CLOSED = getattr(signal, "SIGHUP", None)
 
 
 class Interrupted(Exception):
@@ -24,6 +26,9 @@ class Interrupted(Exception):
 class InterruptGuard:
     """While open, remembers the first SIGINT or SIGTERM instead of ending the process; a second one gets through.
 
+    SIGHUP is remembered, too, except under nohup. It may come twice, from the terminal and from the shell, so it never
+    gets through.
+
     Args:
         launched: a launcher such as torchrun started this process. It passes on a signal that whoever sent it may have
             sent to this process as well, so a second one may be the same again. It kills processes that hang by itself.
@@ -34,7 +39,10 @@ class InterruptGuard:
         self.received: int | None = None
 
     def __enter__(self) -> "InterruptGuard":
-        self._handlers = {number: signal.signal(number, self._remember) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if CLOSED is not None and signal.getsignal(CLOSED) is not signal.SIG_IGN:
+            numbers.append(CLOSED)
+        self._handlers = {number: signal.signal(number, self._remember) for number in numbers}
         return self
 
     def __exit__(
@@ -49,7 +57,7 @@ class InterruptGuard:
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.received = number
-        if not self.launched:
+        if not self.launched and number != CLOSED:
             self._restore()
 
     def _restore(self) -> None:

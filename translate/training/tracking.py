@@ -91,7 +91,8 @@ class Bar:
     """tqdm's bar over the updates of a run on standard error, followed by the newest figures.
 
     It is shown only on a terminal. In a file, where it would fill page after page, the figures are printed as lines. No
-    training ends because they cannot be written, as when the disk is full or the reader of a pipe has left.
+    training ends because they cannot be written, as when the disk is full, or the reader of a pipe has left; the bar
+    itself disappears with its terminal.
     """
 
     def __init__(self, total: int, done: int) -> None:
@@ -100,13 +101,11 @@ class Bar:
 
     def advance(self) -> None:
         self._done += 1
-        with suppress(OSError):
-            self._bar.update()
+        self._bar.update()
 
     def show(self, **figures: str) -> None:
         """The newest figures by their names."""
-        with suppress(OSError):
-            self._bar.set_postfix(figures)
+        self._bar.set_postfix(figures)
         if self._bar.disable:
             self.say(f"update {self._done:,} of {self._total:,}: " + ", ".join(map(" ".join, figures.items())))
 
@@ -116,8 +115,7 @@ class Bar:
             tqdm.write(message, file=sys.stderr)
 
     def close(self) -> None:
-        with suppress(OSError):
-            self._bar.close()
+        self._bar.close()
 
 
 class NoBar(Bar):
