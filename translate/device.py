@@ -5,12 +5,12 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import torch
 
-from translate.errors import ConfigError
+from translate.errors import ConfigError, TrainingError
 
 log = logging.getLogger("translate")
 
@@ -155,6 +155,17 @@ def is_out_of_memory(error: BaseException) -> bool:
         or any(sign in str(error) for sign in ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED"))
         or (cause is not None and is_out_of_memory(cause))
     )
+
+
+@contextmanager
+def explained_lack_of_memory(explanation: Callable[[], str]) -> Iterator[None]:
+    """If memory runs out inside, raise TrainingError with this explanation instead of what PyTorch raises."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise TrainingError(f"out of memory {explanation()}") from error
 
 
 @contextmanager

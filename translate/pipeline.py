@@ -30,13 +30,13 @@ from translate.data.resegmented import ResegmentedDataset
 from translate.decoding.search import LEAST_RATIO, ratio_for
 from translate.device import (
     avoid_cudnn_attention,
-    is_out_of_memory,
+    explained_lack_of_memory,
     keep_memory,
     name_of,
     resolve_device,
     resolve_precision,
 )
-from translate.errors import CheckpointError, DataError, TrainingError
+from translate.errors import CheckpointError, DataError
 from translate.evaluation import spaces_warning
 from translate.model.build import Model
 from translate.model.plain import make_plain
@@ -340,14 +340,8 @@ def prepare_model(
         TrainingError: there is no room for its weights.
     """
     torch.manual_seed(config.seed)
-    try:
+    with explained_lack_of_memory(lambda: "for the model's weights; lower model.d_model, model.ffn or the vocabulary"):
         model = fresh_model(config, *text.codecs).to(device)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise TrainingError(
-            "out of memory: there is no room for the model's weights; lower model.d_model, model.ffn or the vocabulary"
-        ) from error
     if start:
         load_weights(model, start.weights)
     make_plain(model, config.training.plain)

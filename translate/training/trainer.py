@@ -14,7 +14,7 @@ from torch import Tensor
 
 from translate.config.schema import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
-from translate.device import is_out_of_memory, release_memory
+from translate.device import explained_lack_of_memory, is_out_of_memory, release_memory
 from translate.errors import CheckpointError, TrainingError
 from translate.model.build import Model
 from translate.training.checkpoint import StateStore, pack, unpack
@@ -112,8 +112,7 @@ class Trainer:
             CheckpointError: the run should end before it, or the processes have found different states.
         """
         self.progress = Progress.from_dict(values["progress"])
-        if len(np.unique(self.processes.gather(self.progress.step))) > 1:
-            raise CheckpointError("the processes find different training states; give all of them the same folder")
+        self._expect_the_same(self.progress.step, "training states")
         if self.progress.step > self.total_steps:
             raise CheckpointError(
                 f"the run has made {self.progress.step} updates, but training.max_epochs or training.max_steps ends it "
@@ -121,6 +120,10 @@ class Trainer:
             )
         seed = (self.plan.seed, self.progress.step)
         unpack(tensors, self.parallel, self.update.optimizers, self.processes, seed)
+
+    def _expect_the_same(self, number: int, what: str) -> None:
+        if len(np.unique(self.processes.gather(number))) > 1:
+            raise CheckpointError(f"the processes find different {what}; give all of them the same folder")
 
     def train(self, metrics: MetricsLog, guard: InterruptGuard) -> Progress:
         """Train to the end of the run.
@@ -132,18 +135,14 @@ class Trainer:
         self.metrics, self.guard = metrics, guard
         self.bar = self.bar_class(total=self.total_steps, done=self.progress.step)
         try:
-            self._loop()
+            with explained_lack_of_memory(
+                lambda: f"at update {self.progress.step + 1}; {remedies(self.config, self.processes.neighbours)}"
+            ):
+                self._loop()
             self.processes.first(self.states.wait)
         except Interrupted:
             self._save_at_the_end()
             raise
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            update = self.progress.step + 1
-            raise TrainingError(
-                f"out of memory at update {update}; {remedies(self.config, self.processes.neighbours)}"
-            ) from error
         finally:
             self.bar.close()
         return self.progress
@@ -302,8 +301,7 @@ class Trainer:
             return
         self.processes.first(self.states.wait)  # Every process reads the snapshots.
         count, mean = self.snapshots.mean()
-        if len(np.unique(self.processes.gather(count))) > 1:
-            raise CheckpointError("the processes find different snapshots; give all of them the same folder")
+        self._expect_the_same(count, "snapshots")
         if count < 2:
             return
         own = {name: weight.clone() for name, weight in self.parallel.weights().items()}
@@ -319,15 +317,13 @@ class Trainer:
         progress = self.progress
         started = time.perf_counter()
         model.eval()
-        try:
-            validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            raise TrainingError(
-                f"out of memory in the validation after update {progress.step}; lower training.batch.max_tokens or "
+        with explained_lack_of_memory(
+            lambda: (
+                f"in the validation after update {progress.step}; lower training.batch.max_tokens or "
                 "decoding.batch_tokens"
-            ) from error
+            )
+        ):
+            validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
         assert self.config.best is not None, "load_config fills it in"
         # NaN, from a model that has diverged, counts as the worst figure; but any model is better than none.
         figure, minus_nll = map(number_or_worst, (validation.figure(self.config.best), -validation.nll))
