@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from translate.runs import RunFolder, newest_model
+from translate.runs import WRITTEN, RunFolder, newest_model
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "states/step-00000001.safetensors"])
@@ -56,4 +56,26 @@ def test_a_run_begins_with_nothing_of_the_one_before(tmp_path: Path) -> None:
         path.touch()
     run.begin("seed: 1\n")
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"config.yaml", "notes.txt"}
-    assert run.config.read_text(encoding="utf-8") == "seed: 1\n"
+    assert run.config.read_text(encoding="utf-8") == f"{WRITTEN}seed: 1\n"
+
+
+def test_a_config_is_somebodys_own_unless_a_run_wrote_it(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.make()
+    assert not run.holds_other_config()
+    run.config.write_text("seed: 1\n")
+    assert run.holds_other_config()
+    run.model.touch()  # Earlier versions wrote configs without their first line.
+    assert not run.holds_other_config()
+    run.begin("seed: 1\n")
+    assert not run.holds_other_config()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "states/step-00000001.safetensors", "finished.json"])
+def test_a_folder_is_taken_by_a_run_and_by_what_is_left_of_a_finished_one(name: str, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.make()
+    run.begin("seed: 1\n")
+    assert not run.is_taken()  # It has nothing to lose yet.
+    (tmp_path / name).touch()
+    assert run.is_taken()

@@ -46,12 +46,16 @@ class EvaluationReport:
     sentences: int
     empty: int  # translations without any text
     distinct: int  # different translations
+    unreferenced: int = 0  # sentences whose references are all empty
     tokenized_bleu: float | None = None  # of the tutorials; see tokenized_bleu()
 
     @property
     def warning(self) -> str | None:
         """What is suspicious about the translations, if anything."""
-        return distinct_warning(self.distinct, self.sentences)
+        found = [distinct_warning(self.distinct, self.sentences)]
+        if self.unreferenced:
+            found.append(f"{self.unreferenced} of {self.sentences} sentences have no reference: scores mean little")
+        return "; ".join(filter(None, found)) or None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, including the warning."""
@@ -105,6 +109,7 @@ def evaluate(
         sentences=len(hypotheses),
         empty=sum(not hypothesis.strip() for hypothesis in hypotheses),
         distinct=len(set(hypotheses)),
+        unreferenced=sum(not any(map(str.strip, of_one)) for of_one in zip(*every, strict=True)),
         tokenized_bleu=None if tokens is None else tokenized_bleu(*tokens),
     )
 

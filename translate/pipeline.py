@@ -229,8 +229,14 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
         log.info("%s: %s", text.name, line)
     pairs = repeat_pairs(pairs, text)
     plan = BatchPlan(pairs, dataset.source.lengths, dataset.target.lengths, config.training.batch, config.seed)
-    padding = 100 * plan.shapes(0).padding_share()
-    log.info("%s: %d updates an epoch, %.1f%% padding", text.name, len(plan.epoch(0)), padding)
+    shapes, most = plan.shapes(0), config.training.batch.max_tokens
+    log.info("%s: %d updates an epoch, %.1f%% padding", text.name, len(plan.epoch(0)), 100 * shapes.padding_share())
+    if longer := int((np.maximum(shapes.source, shapes.target) > most).sum()):
+        log.info(
+            "%s: longer than training.batch.max_tokens (%d) by themselves, and so batches of their own: %d; "
+            "data.filter.max_tokens drops them",
+            *(text.name, most, longer),
+        )
     return plan
 
 
@@ -249,11 +255,19 @@ def training_set(
 
 
 def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
-    """The run's folder, made; refused if it already holds a run that is neither to be resumed nor overwritten."""
+    """The run's folder, made.
+
+    Raises:
+        CheckpointError: it holds a run that is neither to be resumed nor overwritten, or somebody's own config.yaml.
+    """
     assert config.output is not None, "load_config fills it in"
     run = RunFolder(config.output)
     run.make()
-    if run.is_started() and not (resume or overwrite):
+    if run.holds_other_config():
+        raise CheckpointError(
+            f"{run.config} would be replaced by the settings of the run; use another folder for the run: output=…"
+        )
+    if run.is_taken() and not (resume or overwrite):
         resumed = "--resume continues it, " if run.has_states() else ""
         raise CheckpointError(
             f"{run.path} already holds a run; {resumed}--overwrite replaces it, output=… uses another folder"

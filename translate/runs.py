@@ -17,6 +17,8 @@ from translate.files import locked_at_once, write_whole
 from translate.paths import project_root
 from translate.storage import read_tensors
 
+WRITTEN = "# Written by training: all settings of this run.\n"  # begins its config.yaml
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -52,6 +54,17 @@ class RunFolder:
         """Whether a run has left a model or a state to resume from here."""
         return self.model.exists() or self.has_states()
 
+    def is_taken(self) -> bool:
+        """Whether a run is here, or what is left of a finished one whose model and states lie elsewhere by now."""
+        return self.is_started() or self.finished.is_file()
+
+    def holds_other_config(self) -> bool:
+        """Whether its config.yaml is somebody's own, which the run's would replace."""
+        if self.is_taken() or self.metrics.exists() or not self.config.is_file():
+            return False
+        with self._writing():
+            return not self.config.read_bytes().startswith(WRITTEN.encode())
+
     def has_states(self) -> bool:
         """Whether there is a state to resume from."""
         return any(self.states.glob("*.safetensors"))
@@ -61,7 +74,7 @@ class RunFolder:
         if self.has_states() or self.finished.exists():
             return False
         with suppress(OSError, ValueError):
-            return self.config.read_text(encoding="utf-8") == config
+            return self.config.read_text(encoding="utf-8") == WRITTEN + config
         return False
 
     def damage_of_model(self) -> str | None:
@@ -97,13 +110,16 @@ class RunFolder:
             for file in (self.finished, self.model, self.config, self.metrics, *weights, *self._reports()):
                 file.unlink(missing_ok=True)
             self._tidy()
-            write_whole(self.config, config.encode())
+            self._write_config(config)
 
     def go_on(self, config: str) -> None:
         """Write the config with which a resumed run continues. A finished run that is extended stays marked as over."""
         with self._writing():
             self._tidy()
-            write_whole(self.config, config.encode())
+            self._write_config(config)
+
+    def _write_config(self, config: str) -> None:
+        write_whole(self.config, (WRITTEN + config).encode())
 
     def _tidy(self) -> None:
         """Remove what a process left that was killed while writing."""

@@ -382,6 +382,28 @@ def test_a_run_cut_off_before_its_first_state_begins_anew(
     refused(run("--resume-or-start", "training.max_steps=2"), kept)  # It was finished.
 
 
+@pytest.mark.parametrize("how", [(), ("--overwrite",), ("--resume-or-start",)])
+def test_somebodys_own_config_is_not_replaced(how: tuple[str, ...], run: Run, tmp_path: Path) -> None:
+    own = tmp_path / "own" / "config.yaml"
+    own.parent.mkdir()
+    own.write_text("# my notes\n")
+    said = run(f"output={own.parent}", "training.max_steps=1", *how)
+    refused(said, f"{own} would be replaced by the settings of the run; use another folder for the run: output=…")
+    assert own.read_text() == "# my notes\n"
+
+
+def test_what_is_left_of_a_finished_run_is_not_replaced(run: Run, untrained: Project) -> None:
+    folder = untrained.folder / "run"
+    assert run("training.max_steps=1").code == 0
+    (folder / "model.safetensors").rename(untrained.folder / "archived.safetensors")
+    shutil.rmtree(folder / "states")
+    before = (folder / "metrics.jsonl").read_bytes()
+    kept = f"{folder} already holds a run; --overwrite replaces it, output=… uses another folder"
+    refused(run("training.max_steps=1", "seed=9"), kept)
+    assert (folder / "metrics.jsonl").read_bytes() == before
+    assert run("training.max_steps=1", "seed=9", "--overwrite").code == 0
+
+
 def test_closed_streams_are_open_before_anything_else_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[bool] = []
 

@@ -134,6 +134,12 @@ def test_of_several_translations_the_best_one_counts_as_cut_off(
     assert said.err == "1 of 3 translations were cut off at the length limit; --max-ratio raises it\n"
 
 
+def test_an_n_best_list_has_five_columns_whatever_the_text(translate: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    tabbed = Translation("il\tgatto", -1.0, -0.5, length=3, finished=True)
+    monkeypatch.setattr(Translator, "n_best", lambda *_, **__: [[tabbed]])
+    assert translate("--n-best", "1", "el gato").out == "1\t-1.0000\t3\t-0.5000\til gatto\n"
+
+
 def test_line_numbers_go_on_from_chunk_to_chunk(
     translate: Call, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:

@@ -94,6 +94,15 @@ def test_lengths_and_counts(report: EvaluationReport) -> None:
     assert evaluate(["R &AMP; D"], ["R and D"]).length_ratio == pytest.approx(5 / 3)  # in lower case "&amp;" is one "&"
 
 
+def test_sentences_without_any_reference_are_warned_of() -> None:
+    translations = ["one dog", "two cats", "a house"]
+    assert evaluate(translations, ["one dog", "two", "the house"]).warning is None
+    found = evaluate(translations, ["one dog", " ", ""], others=[["", "two cats", ""]])
+    assert found.unreferenced == 1
+    assert found.warning == "1 of 3 sentences have no reference: scores mean little"
+    assert found.format().endswith(f"warning: {found.warning}")
+
+
 def test_report_for_json_is_plain(report: EvaluationReport) -> None:
     values = json.loads(json.dumps(report.to_dict()))
     assert values["bleu"] == {

@@ -322,6 +322,22 @@ def test_translations_may_be_as_long_as_training_text_says(tiny: TinyProject, ca
     assert SavedModel.load(run.model).config.decoding.max_ratio == 1.5
 
 
+def test_pairs_that_exceed_a_batch_are_counted(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    corpus = tiny.folder / "corpus"
+    lines = ["a b c"] * 5 + ["a b c d e f g"] * 2
+    for split in ("train", "val"):
+        write_split(corpus, split, lines, lines)
+    train(tiny.config(f"data.root={corpus}", "training.batch.max_tokens=7", "training.max_steps=1"))
+    assert (
+        "train: longer than training.batch.max_tokens (7) by themselves, and so batches of their own: 2; "
+        "data.filter.max_tokens drops them"
+    ) in caplog.messages
+    caplog.clear()
+    train(tiny.config(f"data.root={corpus}", "training.batch.max_tokens=8", "training.max_steps=1"), overwrite=True)
+    assert "by themselves" not in caplog.text
+
+
 def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "translate")
     source, target = sentences(100, seed=1)

@@ -286,6 +286,21 @@ def test_a_vocabulary_without_room_for_the_characters_is_refused(kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram"])
+def test_a_vocabulary_that_single_characters_nearly_fill_is_warned_of(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines, characters = ["abcabc abc"] * 9, 8 if kind == "wordpiece" else 4
+    settings = {key: value for key, value in SETTINGS[kind].items() if key != "vocab_size"}
+    learn_one(lines, kind=kind, vocab_size=2 * characters, **settings)
+    assert caplog.messages == []
+    learn_one(lines, kind=kind, vocab_size=2 * characters - 1, **settings)
+    assert caplog.messages == [
+        f"single characters take {characters} of the {2 * characters - 1} pieces of text.tokenizer.vocab_size: raise "
+        "it, or lower text.tokenizer.character_coverage"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram"])
 def test_the_rarest_characters_get_no_piece(kind: str) -> None:
     """Pieces are those of a text that is divided where the rare characters stand; ties go by code point."""
     frequent, settings = ["so low a wall, so low a wall"] * 40, {**SETTINGS[kind], "vocab_size": 30}
@@ -338,8 +353,9 @@ def test_without_the_library_joining_works_and_cutting_says_what_is_missing(
 def test_the_library_says_nothing(tmp_path: Path) -> None:
     """No progress bars, and no warning of forks."""
     program = f"""
-import os, subprocess
+import logging, os, subprocess
 from translate.text.pieces import learn_pieces
+logging.getLogger("translate").setLevel("ERROR")  # These vocabularies are too small, which is ours to say.
 for kind, settings in {SETTINGS!r}.items():
     (tokenizer,) = learn_pieces([("en", {LINES!r} * 50)], kind=kind, **settings)
     list(tokenizer.tokenize({LINES!r} * 50))

@@ -367,7 +367,10 @@ class ClassifierConfig(EncoderConfig):
 
 
 class BatchConfig(Section):
-    """How sentence pairs are batched. A batch holds pairs of similar length and fits both limits."""
+    """How sentence pairs are batched. A batch holds pairs of similar length and fits both limits.
+
+    A pair that exceeds max_tokens by itself is a batch of its own.
+    """
 
     max_tokens: PositiveInt = Field(
         4096,

@@ -182,6 +182,8 @@ def _explained(path: Path) -> Iterator[None]:
             f"{path} is not a valid gzip file ({error}). Get it again, or rename it if it is plain text."
         ) from None
     except errors as error:
-        raise DataError(f"{path} is a damaged or cut-off {kind} file ({error}). Get it again.") from None
+        raise DataError(
+            f"{path} is a damaged or cut-off {kind} file ({error}). Get it again, or rename it if it is plain text."
+        ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None

@@ -8,6 +8,7 @@ Unigram: Kudo: "Subword Regularization", ACL 2018.
 """
 
 import json
+import logging
 import os
 import re
 from collections import Counter
@@ -19,6 +20,8 @@ from typing import Any
 
 from translate.errors import ConfigError, DataError
 from translate.text.casing import Truecaser, learn_truecaser, lower
+
+log = logging.getLogger("translate")
 
 UNKNOWN, UNKNOWN_ID = "<unk>", 0  # in the library's own numbering, which stays inside this file
 CONTINUES = "##"
@@ -341,8 +344,15 @@ def _characters(texts: Iterable[str]) -> list[str]:
 
 
 def _check_room(vocab_size: int, characters: int) -> None:
+    """Refuse a vocabulary without room for the single characters, and warn of one that they nearly fill."""
     if vocab_size < characters:
         raise ConfigError(
             f"text.tokenizer.vocab_size: {vocab_size} is less than the {characters} pieces that the single characters "
             "of the training text need; raise it above that, or lower text.tokenizer.character_coverage"
+        )
+    if characters > 0.5 * vocab_size:
+        log.warning(
+            "single characters take %d of the %d pieces of text.tokenizer.vocab_size: raise it, or lower "
+            "text.tokenizer.character_coverage",
+            *(characters, vocab_size),
         )
