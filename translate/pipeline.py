@@ -25,6 +25,7 @@ from translate.data.reading import (
     read_validation_text,
     tell_of_unknown,
     warn_of_copies,
+    warn_of_shifts,
 )
 from translate.data.resegmented import ResegmentedDataset
 from translate.decoding.search import LEAST_RATIO, ratio_for
@@ -203,6 +204,8 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     languages = config.data.source, config.data.target
     codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, text)
     dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
+    warn_of_shifts(dataset, text)
+    warn_of_shifts(valid_set, valid_text)
     tell_of_unknown(valid_set)
     encode_other_splits(config, cache, codecs)
     return PreparedText(text, valid_text, codecs, dataset, valid_set)

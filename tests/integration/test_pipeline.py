@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, write_split
 from torch import Tensor
@@ -320,6 +321,17 @@ def test_translations_may_be_as_long_as_training_text_says(tiny: TinyProject, ca
     assert train(tiny.config(*asked, "decoding.max_ratio=null"), resume=True) == run
     run = train(tiny.config(*asked, "decoding.max_ratio=1.5"), overwrite=True)
     assert SavedModel.load(run.model).config.decoding.max_ratio == 1.5
+
+
+def test_text_whose_lines_do_not_belong_together_is_warned_of(
+    tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = ["a " * length for length in np.random.default_rng(1).integers(1, 20, 600)]
+    for split, target in (("train", lines[::-1]), ("val", lines)):
+        write_split(tiny.folder / "corpus", split, lines, target)
+    train(tiny.config(f"data.root={tiny.folder}/corpus", "training.max_steps=1"))
+    (message,) = (message for message in caplog.messages if "have nothing to do with each other" in message)
+    assert message.startswith("train: around line 1 ")
 
 
 def test_pairs_that_exceed_a_batch_are_counted(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:

@@ -157,8 +157,8 @@ def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | No
 
 def n_best_rows(number: int, hypotheses: "Sequence[Translation]") -> list[str]:
     """One row of five columns for each translation of line `number`; a tab in its text becomes a space."""
-    rows = ((number, f"{h.log_probability:.4f}", h.length, f"{h.score:.4f}", h.text) for h in hypotheses)
-    return ["\t".join(str(column).replace("\t", " ") for column in row) + "\n" for row in rows]
+    columns = "{}\t{:.4f}\t{}\t{:.4f}\t{}\n".format
+    return [columns(number, h.log_probability, h.length, h.score, h.text.replace("\t", " ")) for h in hypotheses]
 
 
 def n_best_labels(number: int, hypotheses: "Sequence[Translation]") -> list[str]:

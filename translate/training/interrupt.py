@@ -39,7 +39,7 @@ class InterruptGuard:
         self.received: int | None = None
 
     def __enter__(self) -> "InterruptGuard":
-        numbers = [signal.SIGINT, signal.SIGTERM]
+        numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
         if CLOSED is not None and signal.getsignal(CLOSED) is not signal.SIG_IGN:
             numbers.append(CLOSED)
         self._handlers = {number: signal.signal(number, self._remember) for number in numbers}
@@ -48,7 +48,7 @@ class InterruptGuard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._restore()
+        self._restore(*self._handlers)
 
     def check(self) -> None:
         """Raise Interrupted if a signal has come."""
@@ -58,11 +58,11 @@ class InterruptGuard:
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         if not self.launched and number != CLOSED:
-            self._restore()
+            self._restore(signal.SIGINT, signal.SIGTERM)
 
-    def _restore(self) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+    def _restore(self, *numbers: int) -> None:
+        for number in numbers:
+            signal.signal(number, self._handlers[number])
 
 
 @contextmanager

@@ -139,7 +139,7 @@ class Trainer:
                 lambda: f"at update {self.progress.step + 1}; {remedies(self.config, self.processes.neighbours)}"
             ):
                 self._loop()
-            self.processes.first(self.states.wait)
+                self.processes.first(self.states.wait)
         except Interrupted:
             self._save_at_the_end()
             raise

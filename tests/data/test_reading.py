@@ -1,0 +1,48 @@
+"""What is said of text that does not look as it should."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from translate.data.corpus import Part, TextPair
+from translate.data.dataset import Dataset, EncodedText
+from translate.data.reading import warn_of_shifts
+
+RNG = np.random.default_rng(1)
+SOURCE = RNG.integers(1, 30, 2000)
+TARGET = np.maximum(1, SOURCE + RNG.integers(-5, 6, 2000))
+TEXT = TextPair("train", [], [], "", "", "made up")
+
+
+def encoded(lengths: np.ndarray) -> EncodedText:
+    return EncodedText(np.zeros(lengths.sum(), np.uint16), np.cumsum([0, *lengths]))
+
+
+def said(source: np.ndarray, target: np.ndarray, caplog: pytest.LogCaptureFixture, text: TextPair = TEXT) -> list[str]:
+    caplog.clear()
+    warn_of_shifts(Dataset("train", encoded(source), encoded(target)), text)
+    return caplog.messages
+
+
+def test_lines_that_belong_together_are_long_together(caplog: pytest.LogCaptureFixture) -> None:
+    assert said(SOURCE, TARGET, caplog) == []
+    short = RNG.integers(1, 4, (2, 2000))  # as in a dictionary
+    assert said(*short, caplog) == []
+    few = slice(400)
+    assert said(SOURCE[few], TARGET[::-1][few], caplog) == []
+
+
+@pytest.mark.parametrize(("missing", "place"), [(0, 1), (1100, 1500)])
+def test_a_line_that_one_side_lacks(missing: int, place: int, caplog: pytest.LogCaptureFixture) -> None:
+    shifted = np.delete(TARGET, missing)
+    assert said(SOURCE[:-1], shifted, caplog) == [
+        f"train: around line {place} the lengths of sources and targets have nothing to do with each other: do these "
+        "lines belong together, or does one side lack a line?"
+    ]
+
+
+def test_the_place_is_that_in_its_corpus(caplog: pytest.LogCaptureFixture) -> None:
+    text = replace(TEXT, parts=(Part("clean", 900, 1), Part("crawled", 1100, 1)))
+    (message,) = said(SOURCE, np.concatenate([TARGET[:1100], TARGET[1100:][::-1]]), caplog, text)
+    assert message.startswith("train: around crawled line 601 the lengths")
