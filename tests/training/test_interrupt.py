@@ -59,12 +59,12 @@ def test_a_launcher_may_send_the_same_signal_again(number: signal.Signals) -> No
 
 
 @POSIX
-def test_a_closed_terminal_is_heard_of_twice() -> None:
+@pytest.mark.parametrize("first", ["SIGHUP", "SIGINT"])
+def test_a_closed_terminal_is_heard_of_twice_and_ends_no_run_that_is_being_saved(first: str) -> None:
     with InterruptGuard() as guard:
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGHUP)  # while it saves
-        os.kill(os.getpid(), signal.SIGHUP)
-        with pytest.raises(Interrupted, match=r"^stopped by SIGHUP$"):
+        for name in (first, "SIGHUP", "SIGHUP"):
+            os.kill(os.getpid(), getattr(signal, name))
+        with pytest.raises(Interrupted, match=f"^stopped by {first}$"):
             guard.check()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
 

@@ -56,7 +56,7 @@ class InterruptGuard:
             raise Interrupted(self.received)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        self.received = number
+        self.received = self.received or number
         if not self.launched and number != CLOSED:
             self._restore(signal.SIGINT, signal.SIGTERM)
 
