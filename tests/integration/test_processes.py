@@ -348,7 +348,9 @@ def test_a_closed_terminal_saves_the_run(tiny: TinyProject) -> None:
             os.read(ours, 1000)
 
     reader = threading.Thread(target=read)
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # if the tests run under nohup; processes inherit that
     with started(tiny, "processes=2", *ENDLESS, stderr=theirs) as process:
+        signal.signal(signal.SIGHUP, ignored)
         reader.start()
         wait_for_a_state(tiny, process)
         before = newest_state(RunFolder(tiny.folder / "run"))[1]["step"]
