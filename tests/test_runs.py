@@ -65,7 +65,8 @@ def test_a_config_is_somebodys_own_unless_a_run_wrote_it(tmp_path: Path) -> None
     assert not run.holds_other_config()
     run.config.write_text("seed: 1\n")
     assert run.holds_other_config()
-    run.model.touch()  # Earlier versions wrote configs without their first line.
+    assert run.was_cut_off("seed: 1\n")  # Earlier versions wrote configs without their first line.
+    run.model.touch()
     assert not run.holds_other_config()
     run.begin("seed: 1\n")
     assert not run.holds_other_config()

@@ -54,7 +54,9 @@ class EvaluationReport:
         """What is suspicious about the translations, if anything."""
         found = [distinct_warning(self.distinct, self.sentences)]
         if self.unreferenced:
-            found.append(f"{self.unreferenced} of {self.sentences} sentences have no reference: scores mean little")
+            found.append(
+                f"{self.unreferenced} of {self.sentences} sentences have no reference, which changes the scores"
+            )
         return "; ".join(filter(None, found)) or None
 
     def to_dict(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
 from translate.paths import commit
 from translate.resuming import has_another_length, refuse_changes
-from translate.runs import RunFolder
+from translate.runs import RunFolder, would_be_replaced
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore
@@ -141,7 +141,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     )
     kept, seconds_before = trainer.progress.log_bytes, trainer.progress.seconds
     log_of_run = MetricsLog(run.metrics, keep_bytes=kept) if processes.rank == 0 else NoMetrics()
-    with closing(log_of_run) as metrics, InterruptGuard(processes.launched) as guard, closing(writer):
+    with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer):
         progress = trainer.train(metrics, guard)
     if not processes.first(run.model.is_file):
         raise CheckpointError(f"{run.model} was removed during training; train it again with --overwrite")
@@ -267,9 +267,7 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
     run = RunFolder(config.output)
     run.make()
     if run.holds_other_config():
-        raise CheckpointError(
-            f"{run.config} would be replaced by the settings of the run; use another folder for the run: output=…"
-        )
+        raise would_be_replaced(run.config)
     if run.is_taken() and not (resume or overwrite):
         resumed = "--resume continues it, " if run.has_states() else ""
         raise CheckpointError(

@@ -80,7 +80,10 @@ def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Confi
     try:
         began_with = config_from_dict(before["config"])
     except ConfigError as error:
-        raise CheckpointError(f"the run was begun by another version of this project: {error}") from error
+        raise CheckpointError(
+            f"the run was begun by another version of this project: {error}\n"
+            "continue it with that version, or start a new run with output=…"
+        ) from error
     return began_with, config_from_dict(now["config"])
 
 

@@ -58,9 +58,13 @@ class RunFolder:
         """Whether a run is here, or what is left of a finished one whose model and states lie elsewhere by now."""
         return self.is_started() or self.finished.is_file()
 
+    def was_used(self) -> bool:
+        """Whether a run has left anything besides its config here."""
+        return self.is_taken() or self.metrics.exists()
+
     def holds_other_config(self) -> bool:
         """Whether its config.yaml is somebody's own, which the run's would replace."""
-        if self.is_taken() or self.metrics.exists() or not self.config.is_file():
+        if self.was_used() or not self.config.is_file():
             return False
         with self._writing():
             return not self.config.read_bytes().startswith(WRITTEN.encode())
@@ -74,7 +78,8 @@ class RunFolder:
         if self.has_states() or self.finished.exists():
             return False
         with suppress(OSError, ValueError):
-            return self.config.read_text(encoding="utf-8") == WRITTEN + config
+            # Earlier versions wrote no first line.
+            return self.config.read_text(encoding="utf-8").removeprefix(WRITTEN) == config
         return False
 
     def damage_of_model(self) -> str | None:
@@ -154,6 +159,13 @@ class RunFolder:
             raise CheckpointError(
                 f"cannot write to {self.path} ({error.strerror}); choose another folder: output=…"
             ) from error
+
+
+def would_be_replaced(config: Path) -> CheckpointError:
+    """What is wrong where the settings of a run would replace somebody's own file."""
+    return CheckpointError(
+        f"{config} would be replaced by the settings of the run; rename it, or use another folder: output=…"
+    )
 
 
 def newest_model() -> Path:

@@ -17,6 +17,7 @@ from tiny_project import Call, Outcome, Project, write_lines
 
 from translate.commands import train
 from translate.commands.train import main
+from translate.config.loading import load_config
 from translate.errors import CheckpointError
 from translate.model_file import SavedModel
 from translate.runs import RunFolder
@@ -388,8 +389,29 @@ def test_somebodys_own_config_is_not_replaced(how: tuple[str, ...], run: Run, tm
     own.parent.mkdir()
     own.write_text("# my notes\n")
     said = run(f"output={own.parent}", "training.max_steps=1", *how)
-    refused(said, f"{own} would be replaced by the settings of the run; use another folder for the run: output=…")
+    refused(said, would_be_replaced(own))
     assert own.read_text() == "# my notes\n"
+
+
+def would_be_replaced(config: Path) -> str:
+    return f"{config} would be replaced by the settings of the run; rename it, or use another folder: output=…"
+
+
+@pytest.mark.parametrize("origin", ["somebody's own", "copied from a run"])
+def test_a_config_cannot_be_replaced_by_its_own_run(
+    origin: str, call: Call, untrained: Project, project: Project, tmp_path: Path
+) -> None:
+    own = tmp_path / "exp" / "config.yaml"
+    own.parent.mkdir()
+    given = untrained.config if origin == "somebody's own" else project.model.parent / "config.yaml"
+    settings = re.sub(r"(?m)^output: .*$", "", given.read_text(encoding="utf-8"))
+    asked = (main, "--config", own, "training.max_steps=1", f"data.root={load_config(given).data.root}")
+    own.write_text(f"{settings}\noutput: {own.parent}\n")
+    before = own.read_bytes()
+    refused(call(*asked), would_be_replaced(own))
+    assert own.read_bytes() == before
+    own.write_text(f"{settings}\noutput: {own.parent}/run\n")
+    assert call(*asked).code == 0
 
 
 def test_what_is_left_of_a_finished_run_is_not_replaced(run: Run, untrained: Project) -> None:

@@ -29,6 +29,9 @@ def test_lines_that_belong_together_are_long_together(caplog: pytest.LogCaptureF
     assert said(SOURCE, TARGET, caplog) == []
     short = RNG.integers(1, 4, (2, 2000))  # as in a dictionary
     assert said(*short, caplog) == []
+    odd = SOURCE.copy(), TARGET.copy()
+    odd[0][700], odd[1][1300] = 800, 900  # whose translations are short
+    assert said(*odd, caplog) == []
     few = slice(400)
     assert said(SOURCE[few], TARGET[::-1][few], caplog) == []
 

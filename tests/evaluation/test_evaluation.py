@@ -99,7 +99,7 @@ def test_sentences_without_any_reference_are_warned_of() -> None:
     assert evaluate(translations, ["one dog", "two", "the house"]).warning is None
     found = evaluate(translations, ["one dog", " ", ""], others=[["", "two cats", ""]])
     assert found.unreferenced == 1
-    assert found.warning == "1 of 3 sentences have no reference: scores mean little"
+    assert found.warning == "1 of 3 sentences have no reference, which changes the scores"
     assert found.format().endswith(f"warning: {found.warning}")
 
 

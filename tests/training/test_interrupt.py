@@ -45,15 +45,19 @@ def test_when_training_is_over_a_signal_does_what_it_did_before(number: signal.S
 
 @POSIX
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_launcher_may_send_the_same_signal_again(number: signal.Signals) -> None:
+def test_torchrun_may_send_the_same_signal_again(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[int] = []
     before = signal.signal(number, lambda number, frame: got.append(number))
     try:
-        for launched in (True, False):
-            with InterruptGuard(launched) as guard:
-                os.kill(os.getpid(), number)
-                os.kill(os.getpid(), number)
-                assert (guard.received, got) == (number, [] if launched else [number])
+        for by_torchrun in (True, False):
+            with monkeypatch.context() as patch:
+                patch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+                if by_torchrun:
+                    patch.setenv("TORCHELASTIC_RUN_ID", "none")
+                with InterruptGuard() as guard:
+                    os.kill(os.getpid(), number)
+                    os.kill(os.getpid(), number)
+                assert (guard.received, got) == (number, [] if by_torchrun else [number])
     finally:
         signal.signal(number, before)
 

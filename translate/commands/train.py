@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from translate.commands.run import complain, leave_on_sigterm, run
 from translate.errors import CheckpointError
-from translate.training.interrupt import second_signal_ends
+from translate.training.interrupt import second_signal_ends, under_torchrun
 
 if TYPE_CHECKING:
     from translate.config.schema import Config
@@ -42,24 +42,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_intermixed_args(given)
     leave_on_sigterm()  # until there is something to save
     interrupted = 0
-    launched = "WORLD_SIZE" in os.environ  # by torchrun, for example, or by the first of several processes
     together: Group | None = None
     last = ExitStack()
 
     def work() -> None:
         nonlocal together
-        if not launched:
+        if not under_torchrun():
             last.enter_context(second_signal_ends())
         from translate.config.loading import load_config
 
-        if launched:
+        started_together = "WORLD_SIZE" in os.environ
+        if started_together:
             from translate.training.distributed import Group, number_in_environment
 
             if number_in_environment("WORLD_SIZE") != 1:
                 together = Group.of_environment()  # Before anything can go wrong, so that only one of them reports it.
         with together or nullcontext():
             config = load_config(asked.config, asked.overrides)
-        if not launched:
+        if not started_together:
             from translate.commands.companions import companions, processes_for
 
             count = processes_for(config)
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from translate.config.loading import dump_config
         from translate.pipeline import train
         from translate.runs import RunFolder
-        from translate.training.distributed import Processes
+        from translate.training.distributed import ALONE
         from translate.training.interrupt import Interrupted
 
         try:
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with run_folder.kept_to_one() if first else nullcontext():
                 if asked.resume and not run_folder.is_started():
                     raise nothing_to_resume(run_folder)
-                processes = together or Processes(launched)
+                processes = together or ALONE
                 resume = asked.resume or (asked.resume_or_start and processes.first(run_folder.has_states))
                 anew = asked.overwrite
                 if asked.resume_or_start and not resume:
@@ -123,18 +123,18 @@ def nothing_to_resume(run_folder: "RunFolder") -> CheckpointError:
 def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
     """CheckpointError if there is no folder to resume, or if it may not be the one that is meant."""
     from translate.paths import resolved
-    from translate.runs import RunFolder
+    from translate.runs import RunFolder, would_be_replaced
 
     if asked.resume and not run_folder.path.is_dir():
         raise nothing_to_resume(run_folder)
     # A resolved config names its folder. Used in a copy of that folder, it would change the original.
     here = asked.config.parent
     beside = RunFolder(here)
-    is_of_a_run = asked.config.name == beside.config.name and any(
-        path.exists() for path in (beside.states, beside.model, beside.metrics)
-    )
+    of_a_run = asked.config.name == beside.config.name and beside.was_used()
+    if resolved(asked.config) == resolved(run_folder.config) and not run_folder.was_used():
+        raise would_be_replaced(run_folder.config)
     named = any(override.startswith("output=") for override in asked.overrides)
-    if is_of_a_run and not named and resolved(here) != resolved(run_folder.path):
+    if of_a_run and not named and resolved(here) != resolved(run_folder.path):
         raise CheckpointError(
             f"{asked.config} is in one run's folder but names another, {run_folder.path}; say which is meant: "
             f"output={here} or output={run_folder.path}"

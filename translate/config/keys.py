@@ -126,6 +126,8 @@ def _range(limits: list[Any]) -> str:
         name: getattr(limit, name) for limit in limits for name in ("gt", "ge", "lt", "le") if hasattr(limit, name)
     }
     match bounds:
+        case {"gt": low, "le": high}:
+            return f" above {low:g}, up to {high:.12g}"
         case {"gt": low}:
             return f" above {low:g}"
         case {"ge": low, "lt": high}:

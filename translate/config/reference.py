@@ -1,5 +1,6 @@
 """The page docs/configuration.md: a few words on how configs work, and every key of the schema in tables."""
 
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,7 +71,14 @@ def _described() -> Iterator[tuple[str, type[Section]]]:
 
 
 def _table(title: str, section: type[Section]) -> str:
-    lines = [f"## {title}", "", section.__doc__ or "", "", "| Key | Allowed | Default | Meaning |", "|---|---|---|---|"]
+    lines = [
+        f"## {title}",
+        "",
+        inspect.getdoc(section) or "",
+        "",
+        "| Key | Allowed | Default | Meaning |",
+        "|---|---|---|---|",
+    ]
     for key, field in section.model_fields.items():
         default = field.default
         if field.is_required():

@@ -50,18 +50,11 @@ class Part(NamedTuple):
 
 
 class Processes:
-    """A single process; `Group` does the same for one of several.
-
-    Args:
-        launched: a launcher such as torchrun started it.
-    """
+    """A single process; `Group` does the same for one of several."""
 
     rank = 0
     count = 1
     neighbours = 1  # processes on this machine, including this one
-
-    def __init__(self, launched: bool = False) -> None:
-        self.launched = launched
 
     def parts(self, batches: Sequence[Indices]) -> list[Part]:
         """This process's parts of the batches of one update; each process has the same number of them.
@@ -109,8 +102,7 @@ class Group(Processes):
         TrainingError: inside a `with` statement, in place of PyTorch's error when another process has ended.
     """
 
-    def __init__(self, store: Any, rank: int, count: int, launched: bool = False) -> None:
-        super().__init__(launched)
+    def __init__(self, store: Any, rank: int, count: int) -> None:
         self._store, self.rank, self.count = store, rank, count
         self.neighbours = number_in_environment("LOCAL_WORLD_SIZE", count)
         self._last_word, self.failed = rank == 0, False
@@ -147,7 +139,7 @@ class Group(Processes):
         with _meeting():
             store, *_ = next(rendezvous("env://"))
             store.add(PRESENT, 1)
-        return cls(store, rank, count, launched=True)
+        return cls(store, rank, count)
 
     def __enter__(self) -> "Group":
         return self

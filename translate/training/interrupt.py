@@ -11,7 +11,12 @@ from types import FrameType, TracebackType
 
 GRACE = 5.0  # seconds that a process has to end in order after a second signal
 # What a terminal sends that closes, as when ssh loses its connection; not on Windows.
-CLOSED = getattr(signal, "SIGHUP", None)
+HANGUP = getattr(signal, "SIGHUP", None)
+
+
+def under_torchrun() -> bool:
+    """Whether torchrun started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 class Interrupted(Exception):
@@ -29,19 +34,17 @@ class InterruptGuard:
     SIGHUP is remembered, too, except under nohup. It may come twice, from the terminal and from the shell, so it never
     gets through.
 
-    Args:
-        launched: a launcher such as torchrun started this process. It passes on a signal that whoever sent it may have
-            sent to this process as well, so a second one may be the same again. It kills processes that hang by itself.
+    Under torchrun nothing gets through. It passes on a signal that whoever sent it may have sent to this process as
+    well, so a second one may be the same again; and it kills processes that hang by itself.
     """
 
-    def __init__(self, launched: bool = False) -> None:
-        self.launched = launched
+    def __init__(self) -> None:
         self.received: int | None = None
 
     def __enter__(self) -> "InterruptGuard":
         numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
-        if CLOSED is not None and signal.getsignal(CLOSED) is not signal.SIG_IGN:
-            numbers.append(CLOSED)
+        if HANGUP is not None and signal.getsignal(HANGUP) is not signal.SIG_IGN:
+            numbers.append(HANGUP)
         self._handlers = {number: signal.signal(number, self._remember) for number in numbers}
         return self
 
@@ -57,7 +60,7 @@ class InterruptGuard:
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.received = self.received or number
-        if not self.launched and number != CLOSED:
+        if number != HANGUP and not under_torchrun():
             self._restore(signal.SIGINT, signal.SIGTERM)
 
     def _restore(self, *numbers: int) -> None:
