@@ -130,11 +130,11 @@ def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
     # A resolved config names its folder. Used in a copy of that folder, it would change the original.
     here = asked.config.parent
     beside = RunFolder(here)
-    of_a_run = asked.config.name == beside.config.name and beside.was_used()
+    is_of_a_run = asked.config.name == beside.config.name and beside.was_used()
     if resolved(asked.config) == resolved(run_folder.config) and not run_folder.was_used():
         raise would_be_replaced(run_folder.config)
     named = any(override.startswith("output=") for override in asked.overrides)
-    if of_a_run and not named and resolved(here) != resolved(run_folder.path):
+    if is_of_a_run and not named and resolved(here) != resolved(run_folder.path):
         raise CheckpointError(
             f"{asked.config} is in one run's folder but names another, {run_folder.path}; say which is meant: "
             f"output={here} or output={run_folder.path}"

@@ -29,7 +29,7 @@ MUCH = 0.1  # the share of a text that is unknown
 WORTH_SAYING = 0.01  # the share of a text that is there twice
 # Pairs looked at together for lines that do not belong together; the standard deviation of their lengths, in tokens,
 # from which these say something; and the rank correlation below which they have nothing to do with each other. In
-# stretches of Multi30k it is at least 0.83, and below 0 if one side is shifted by a line.
+# stretches of Multi30k it is at least 0.8, and below 0 if one side is shifted by a line.
 STRETCH, VARIED, UNRELATED = 500, 2.0, 0.1
 MOST_OF_A_TEST_SET = 1 << 24  # bytes in its files, some 100,000 pairs
 
