@@ -483,7 +483,7 @@ class TrainingConfig(Section):
     label_smoothing: Share = Field(0.1, description="Share of the target probability that is spread over all tokens.")
     r_drop: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
         0.0,
-        description="Weight of R-Drop (Wu et al., 2021): each batch passes through the model twice, with different "
+        description="Weight of R-Drop (Liang et al., 2021): each batch passes through the model twice, with different "
         "dropout, and the two outputs are drawn together. An update takes twice as long. 0 switches it off.",
     )
     clip_norm: PositiveFloat | None = Field(

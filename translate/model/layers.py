@@ -56,7 +56,7 @@ class PostNorm(nn.Module):
         return x_BTD
 
     def after(self, x_BTD: Tensor, change_BTD: Tensor) -> Tensor:
-        """`x_BTD` with the sub-layer's result added."""
+        """The norm of `x_BTD` with the sub-layer's result added."""
         return self.norm(x_BTD + self.dropout(change_BTD))
 
 

@@ -99,9 +99,9 @@ def r_drop_loss(twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: fl
     """The mean of `smoothed_loss` over two passes, plus their divergence: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
 
     `twice_NV` has the scores of one pass followed by those of the other, which give p and q; `labels_N` has the labels
-    once. R-Drop (Wu et al., 2021, equation 4) draws the two distributions together that dropout has driven apart; this
-    is half of what the paper minimizes, so that with weight 0 it is the cross-entropy of one pass. The second scalar is
-    the mean without smoothing and divergence, and has no gradient.
+    once. R-Drop (Liang et al., 2021, equation 4) draws the two distributions together that dropout has driven apart;
+    this is half of what the paper minimizes, so that with weight 0 it is the cross-entropy of one pass. The second
+    scalar is the mean without smoothing and divergence, and has no gradient.
     """
     loss, nll = _RDropLoss.apply(twice_NV, labels_N, smoothing, weight)  # type: ignore[no-untyped-call]
     return loss, nll
