@@ -1,6 +1,8 @@
 """What several processes agree on, and that a process by itself is the simplest case of it."""
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -160,6 +162,30 @@ def test_a_full_disk_does_not_hide_what_is_told(tmp_path: Path, monkeypatch: pyt
     group = group_of(0, 2)
     group._store = SimpleNamespace(add=lambda *_: 1)
     assert group.tells("error: x")
+
+
+ENDS = """
+from pathlib import Path
+from torch import nn, ones
+from translate.training.distributed import MeetingPlace
+from translate.training.parallel import Replicated
+
+def gloo():
+    return {name for task in Path("/proc/self/task").iterdir() if (name := (task / "comm").read_text())[:4] == "gloo"}
+
+group = MeetingPlace(1).group()
+Replicated(nn.Linear(2, 2), group)(ones(1, 2)).sum().backward()
+assert gloo()
+group.leave()
+print(gloo())
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="lists threads as Linux does")
+def test_connections_end_before_python_does() -> None:
+    # Threads that are left while Python shuts down can end the process by SIGABRT.
+    ended = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, encoding="utf-8", timeout=60)
+    assert ended.stdout == "set()\n", ended.stderr
 
 
 LOST = RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234")

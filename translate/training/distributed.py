@@ -18,6 +18,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 import torch.distributed as dist
+
+# While there is no group yet: this module, which DDP imports, has the group as default argument of its functions. That
+# would keep the group's threads running while Python shuts down, when they can end the process by SIGABRT.
+import torch.distributed.nn.functional
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
