@@ -12,7 +12,6 @@ from translate.model.plain import make_plain
 from translate.training.checkpoint import StateStore
 from translate.training.distributed import Processes
 from translate.training.progress import Validation
-from translate.training.tracking import NoBar
 from translate.training.trainer import Trainer, TrainingSet
 
 
@@ -47,7 +46,6 @@ def bare_trainer(
         states=StateStore(folder, 1),
         snapshots=None,
         identity={},
-        bar=NoBar,
         processes=processes,
     )
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from translate.data.corpus import read_split
-from translate.model_file import SavedModel, read_about
+from translate.model_file import SavedModel
 from translate.runs import RunFolder
 from translate.text.vocabulary import UNK
 
@@ -99,7 +99,7 @@ class Results:
 
     def values(self, name: str) -> list[float]:
         """A validation score of every run."""
-        return [read_about(run.model)["validation"][name] for run in self.runs]
+        return [SavedModel.load(run.model).about["validation"][name] for run in self.runs]
 
     def score(self, name: str) -> str:
         """Mean and standard deviation of a validation score over the seeds."""

@@ -61,7 +61,7 @@ from translate.pipeline import arithmetic_of
 from translate.text.vocabulary import EOS, PAD, SPECIALS
 from translate.training.distributed import ALONE, Group, Processes
 from translate.training.interrupt import InterruptGuard
-from translate.training.tracking import MetricsLog
+from translate.training.tracking import MetricsLog, NoBar
 
 # What `translate.device.keep_memory` asks of glibc, as environment variables.
 KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(2**26)}
@@ -188,7 +188,7 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
             trainer.total_steps += len(batches)
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
             with contextlib.redirect_stderr(io.StringIO()):  # It would report validations that do not happen.
-                trainer.train(metrics, guard)
+                trainer.train(metrics, NoBar(0, 0), guard)
             rows = map(json.loads, (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
             loss = [row["nll"] for row in rows if row["kind"] == "train"][-1]
             progress = trainer.progress

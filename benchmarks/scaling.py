@@ -33,7 +33,7 @@ from translate.model_file import fresh_model
 from translate.pipeline import arithmetic_of
 from translate.training.distributed import ALONE, Group
 from translate.training.interrupt import InterruptGuard
-from translate.training.tracking import MetricsLog
+from translate.training.tracking import MetricsLog, NoBar
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -76,7 +76,7 @@ def one_process(asked: argparse.Namespace) -> None:
         for trainer.total_steps in (last // 2, last):  # The first pass warms up.
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
             with contextlib.redirect_stderr(io.StringIO()):
-                trainer.train(metrics, guard)
+                trainer.train(metrics, NoBar(0, 0), guard)
         if processes.rank == 0:
             done = trainer.progress
             rate = (done.target_tokens - tokens) / (done.seconds - seconds)

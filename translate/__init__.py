@@ -6,7 +6,7 @@ The folders in the order of the subject, each using only those before it:
     text/        text to token ids, and back
     data/        parallel and labelled text on disk, encoded and put into batches
     model/       the transformer, and the classifier made of its encoder
-    decoding/    greedy and beam search
+    decoding/    greedy search, beam search, sampling; how probable given translations are
     training/    loss, optimizer, the loop and its saved states
 
 Small files that any of them may use: errors.py, files.py (written whole or not at all), paths.py, device.py (where to

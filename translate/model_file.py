@@ -15,7 +15,7 @@ from translate.config.loading import config_from_dict, config_to_dict
 from translate.config.schema import Config
 from translate.errors import CheckpointError, ConfigError
 from translate.model.build import Model, build_model
-from translate.storage import read_tensors, read_values, write_tensors
+from translate.storage import read_tensors, write_tensors
 from translate.text.codec import Codec
 from translate.text.vocabulary import EOS, PAD, SPECIALS
 
@@ -47,7 +47,11 @@ class SavedModel:
     def load(cls, path: Path, device: str = "cpu") -> "SavedModel":
         """Read a model file. CheckpointError if it is missing, damaged, or not a model."""
         tensors, values = read_tensors(path, device)
-        _check_format(path, values)
+        if values.get("format") != FORMAT:
+            found = values.get("format", "no format at all")
+            raise CheckpointError(
+                f"{path} holds '{found}', not '{FORMAT}'; give a model.safetensors that training wrote"
+            )
         try:
             config = config_from_dict(values["config"])
         except ConfigError as error:
@@ -84,17 +88,3 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(weights[name])
-
-
-def read_about(path: Path) -> dict[str, Any]:
-    """What a model file says about its training, without loading it."""
-    values = read_values(path)
-    _check_format(path, values)
-    about: dict[str, Any] = values["about"]
-    return about
-
-
-def _check_format(path: Path, values: Mapping[str, Any]) -> None:
-    if values.get("format") != FORMAT:
-        found = values.get("format", "no format at all")
-        raise CheckpointError(f"{path} holds '{found}', not '{FORMAT}'; give a model.safetensors that training wrote")

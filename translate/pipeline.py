@@ -120,7 +120,6 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         states=states,
         snapshots=Snapshots(run.snapshots, last, writer) if last else None,
         identity=identity,
-        bar=Bar if processes.rank == 0 else NoBar,
         processes=processes,
     )
     if resume:
@@ -130,44 +129,20 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     # The folder's config leaves open what was left open: a config that extends it may be for other text.
     processes.first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
     warn_of_warm_up(config, trainer.total_steps)
-    log.info(
-        "model: %s parameters, %s; training on %s, %s%d CPU thread(s), in %s",
-        f"{sum(parameter.numel() for parameter in model.parameters()):,}",
-        describe_codecs(*text.codecs),
-        device,
-        "" if processes.count == 1 else f"{processes.count} processes ({config.training.parallel}) of ",
-        torch.get_num_threads(),
-        name_of(dtype),
-    )
-    kept, seconds_before = trainer.progress.log_bytes, trainer.progress.seconds
-    log_of_run = MetricsLog(run.metrics, keep_bytes=kept) if processes.rank == 0 else NoMetrics()
-    with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer):
-        progress = trainer.train(metrics, guard)
-    if not processes.first(run.model.is_file):
-        raise CheckpointError(f"{run.model} was removed during training; train it again with --overwrite")
-    if not math.isfinite(progress.best_nll):
-        log.warning(
-            "the loss was not a number at any validation: the model is useless; lower training.optimizer.lr, or check "
-            "that training.optimizer.eps is large enough"
-        )
-    summary = {
-        **about,
-        "updates": progress.step,
-        "target_tokens": progress.target_tokens,
-        "best_update": progress.best_step,
-        f"best_{config.training.best}": abs(progress.best_figure) if math.isfinite(progress.best_figure) else None,
-        "text_seconds": round(text_seconds, 1),
-        "trial_seconds": round(trainer.trial_seconds, 1),
-        "update_seconds": round(progress.seconds - seconds_before, 1),
-        "validation_seconds": round(trainer.validation_seconds, 1),
-        "seconds": round(time.perf_counter() - started, 1),
+    log.info("%s", describe(model, text.codecs, device, dtype, config.training.parallel, processes.count))
+    done, seconds_before = trainer.progress, trainer.progress.seconds
+    log_of_run = MetricsLog(run.metrics, keep_bytes=done.log_bytes) if processes.rank == 0 else NoMetrics()
+    bar_of_run = (Bar if processes.rank == 0 else NoBar)(trainer.total_steps, done.step)
+    with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer), closing(bar_of_run) as bar:
+        progress = trainer.train(metrics, bar, guard)
+    seconds = {
+        "text_seconds": text_seconds,
+        "trial_seconds": trainer.trial_seconds,
+        "update_seconds": progress.seconds - seconds_before,
+        "validation_seconds": trainer.validation_seconds,
+        "seconds": time.perf_counter() - started,
     }
-    log.info(
-        "took %(seconds)s s: %(text_seconds)s s until the text was ready, %(trial_seconds)s s for the trial batch, "
-        "%(update_seconds)s s for updates, %(validation_seconds)s s for validations, the rest to begin and for files",
-        summary,
-    )
-    processes.first(lambda: run.finish(summary))
+    processes.first(lambda: finish(run, config, progress, about, seconds))
     return run
 
 
@@ -225,7 +200,7 @@ def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
 def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
     """Which pairs are trained on, and how they are batched; what was dropped goes into the log."""
     if isinstance(config.data, LabelledDataConfig):
-        pairs, report = select_texts(dataset, config.data.filter)
+        pairs, report = select_texts(dataset, config.data.filter, text)
     else:
         pairs, report = select_pairs(dataset, config.data.filter, text)
     for line in report:
@@ -333,8 +308,8 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
     bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # on which weights and vocabularies depend
     changes = [
         line
-        for line in differences(start.config, config)
-        if line.startswith(bound) and "dropout" not in line.partition(":")[0]
+        for key, line in differences(start.config, config).items()
+        if key.startswith(bound) and "dropout" not in key
     ]
     if changes:
         raise CheckpointError(
@@ -404,6 +379,34 @@ def validator(config: Config, text: PreparedText) -> Validator:
     )
 
 
+def finish(
+    run: RunFolder, config: Config, progress: Progress, about: dict[str, Any], seconds: dict[str, float]
+) -> None:
+    """Mark a run as over, with what is known `about` it and how long it took; CheckpointError if its model is gone."""
+    if not run.model.is_file():
+        raise CheckpointError(f"{run.model} was removed during training; train it again with --overwrite")
+    if not math.isfinite(progress.best_nll):
+        log.warning(
+            "the loss was not a number at any validation: the model is useless; lower training.optimizer.lr, or check "
+            "that training.optimizer.eps is large enough"
+        )
+    figure = abs(progress.best_figure)  # The loss is stored as a negative number, so that more is better.
+    summary = {
+        **about,
+        "updates": progress.step,
+        "target_tokens": progress.target_tokens,
+        "best_update": progress.best_step,
+        f"best_{config.training.best}": figure if math.isfinite(figure) else None,
+        **{name: round(number, 1) for name, number in seconds.items()},
+    }
+    log.info(
+        "took %(seconds)s s: %(text_seconds)s s until the text was ready, %(trial_seconds)s s for the trial batch, "
+        "%(update_seconds)s s for updates, %(validation_seconds)s s for validations, the rest to begin and for files",
+        summary,
+    )
+    run.finish(summary)
+
+
 def warn_of_warm_up(config: Config, total_steps: int) -> None:
     """Warn if the learning rate will still be rising when the run ends."""
     warm_up = config.training.schedule.warmup_steps
@@ -413,6 +416,18 @@ def warn_of_warm_up(config: Config, total_steps: int) -> None:
             "reaches its peak",
             *(warm_up, total_steps),
         )
+
+
+def describe(
+    model: Model, codecs: tuple[Codec, Codec], device: torch.device, dtype: torch.dtype, parallel: str, processes: int
+) -> str:
+    """What is trained, and on what."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    shared = "" if processes == 1 else f"{processes} processes ({parallel}) of "
+    return (
+        f"model: {parameters:,} parameters, {describe_codecs(*codecs)}; training on {device}, {shared}"
+        f"{torch.get_num_threads()} CPU thread(s), in {name_of(dtype)}"
+    )
 
 
 def describe_codecs(source: Codec, target: Codec) -> str:

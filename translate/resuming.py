@@ -46,8 +46,7 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
     """
     old, new = _configs(before, now)
     changes = []
-    for line in differences(old, new):
-        key = line.partition(":")[0]
+    for key, line in differences(old, new).items():
         if key in LENGTH:
             if bound := _bound_to_the_end(old, key):
                 changes.append(f"{line}, but {bound}; a new run can continue from its model with training.start_from")
@@ -68,7 +67,7 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 def has_another_length(before: dict[str, Any], now: dict[str, Any]) -> bool:
     """Whether a run is resumed with another length."""
-    return any(line.partition(":")[0] in LENGTH for line in differences(*_configs(before, now)))
+    return any(key in LENGTH for key in differences(*_configs(before, now)))
 
 
 def is_free_to_change(key: str) -> bool:

@@ -48,32 +48,16 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
     Raises:
         CheckpointError: the file is missing, damaged, or not one of ours.
     """
-    values, digest, text = _read_header(path)
-    with safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    if _digest(tensors, text) != digest:
-        raise CheckpointError(f"{path} is damaged, or was changed by another program: its content has another digest")
-    return {name: tensor.to(device) for name, tensor in tensors.items()}, values
-
-
-def read_values(path: Path) -> dict[str, Any]:
-    """Read the plain values alone, without the tensors and without checking them.
-
-    Raises:
-        CheckpointError: the file is missing, truncated, or not one of ours.
-    """
-    return _read_header(path)[0]
-
-
-def _read_header(path: Path) -> tuple[dict[str, Any], str, str]:
     try:
         if not path.is_file():
             what = "a folder" if path.is_dir() else "missing"
             inside = path / "model.safetensors"  # where a run has its model
             hint = f"did you mean {inside}?" if inside.is_file() else "a model is a .safetensors file"
             raise CheckpointError(f"{path} is {what}; {hint}")
+        written = path.stat().st_mtime_ns
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except PermissionError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except (SafetensorError, OSError) as error:
@@ -84,7 +68,12 @@ def _read_header(path: Path) -> tuple[dict[str, Any], str, str]:
         values: dict[str, Any] = json.loads(metadata[VALUES])
     except json.JSONDecodeError as error:
         raise CheckpointError(f"{path} is damaged: its values cannot be read ({error})") from error
-    return values, metadata[DIGEST], metadata[VALUES]
+    if _digest(tensors, metadata[VALUES]) != metadata[DIGEST]:
+        # Meanwhile training may have put a newer file in its place.
+        if not path.is_file() or path.stat().st_mtime_ns != written:
+            return read_tensors(path, device)
+        raise CheckpointError(f"{path} is damaged, or was changed by another program: its content has another digest")
+    return {name: tensor.to(device) for name, tensor in tensors.items()}, values
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:

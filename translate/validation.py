@@ -47,7 +47,7 @@ class Validator:
             self.references, self.bleu = text.target, "BLEU"
         self.sources = list(dataset.source)
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
-        self.samples = np.linspace(0, len(dataset), samples, endpoint=False).astype(int).tolist()
+        self.samples = np.linspace(0, len(dataset), min(samples, len(dataset)), endpoint=False).astype(int).tolist()
         batch = batch or BatchConfig()
         limits = BatchConfig(max_tokens=min(MOST_TOKENS, batch.max_tokens), max_sentences=batch.max_sentences)
         self.plan = BatchPlan(np.arange(len(dataset)), dataset.source.lengths, dataset.target.lengths, limits, seed=0)

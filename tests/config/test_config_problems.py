@@ -243,6 +243,10 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "x.yaml:1: data.target: unknown key of kind 'labelled'; target belongs to kind parallel",
         ),
         (
+            "data: {kind: labelled, filter: {untranslated: false}}\nmodel: {kind: classifier}",
+            "x.yaml:1: data.filter.untranslated: unknown key; known here: max_tokens",
+        ),
+        (
             "data: {kind: labelled}\nmodel: {kind: classifier, decoder_layers: 2}",
             "x.yaml:2: model.decoder_layers: unknown key of kind 'classifier'; "
             "decoder_layers belongs to kind transformer",

@@ -16,9 +16,11 @@ from translate.config.schema import (
     FilePair,
     InverseSqrtScheduleConfig,
     LabelledDataConfig,
+    LabelledFilterConfig,
     ModelConfig,
     TrainingConfig,
 )
+from translate.errors import ConfigError
 from translate.paths import project_root
 
 
@@ -150,6 +152,20 @@ class TestKinds:
             root=Path.cwd() / "configs/a", source="fr", cache=project_root() / "checkpoints/.cache"
         )
 
+    @pytest.mark.parametrize("how", ["child", "override"])
+    def test_settings_within_settings_that_another_kind_lacks_are_dropped(self, how: str) -> None:
+        base = "data: {filter: {max_ratio: 2.0, max_tokens: 50}}"
+        if how == "child":
+            config = load("extends: b.yaml\ndata: {kind: labelled}\nmodel: {kind: classifier}", b=base)
+        else:
+            config = load(base, "data.kind=labelled", "model.kind=classifier")
+        assert isinstance(config.data, LabelledDataConfig)
+        assert config.data.filter == LabelledFilterConfig(max_tokens=50)
+
+    def test_of_those_what_no_kind_knows_stays_to_be_reported(self) -> None:
+        with pytest.raises(ConfigError, match=r"data\.filter\.max_tokns: unknown key"):
+            load("data: {filter: {max_tokns: 50}}", "data.kind=labelled", "model.kind=classifier")
+
     def test_an_override_of_another_setting_keeps_the_kind(self) -> None:
         config = load("training: {optimizer: {kind: adam, eps: 1e-8}}", "training.optimizer.lr=1")
         assert config.training.optimizer == AdamConfig(lr=1, eps=1e-8)
@@ -215,7 +231,7 @@ def test_a_dump_writes_every_key() -> None:
 
 class TestDifferences:
     def test_none(self) -> None:
-        assert differences(Config(), Config()) == []
+        assert differences(Config(), Config()) == {}
 
     def test_values_that_begin_alike_are_not_the_same(self) -> None:
         old, new = (Config(data=DataConfig(valid=100 * "long " + end)) for end in ("a", "b"))
@@ -227,7 +243,7 @@ class TestDifferences:
             data=DataConfig(target="fr"),
             training=TrainingConfig(max_steps=5, optimizer=AdamConfig(), schedule=CosineScheduleConfig()),
         )
-        assert differences(Config(), new) == [
+        assert list(differences(Config(), new).values()) == [
             "seed: 1 → 2",
             "data.target: 'en' → 'fr'",
             "training.max_steps: null → 5",

@@ -187,8 +187,9 @@ def test_long_and_empty_texts_are_left_out_whatever_their_labels() -> None:
     source = EncodedText(np.zeros(sum(lengths), np.uint16), np.cumsum([0, *lengths]))
     target = EncodedText(np.zeros(4, np.uint16), np.arange(5))
     dataset = Dataset("train.tsv", source, target, labelled=True)
-    pairs, report = select_texts(dataset, LabelledFilterConfig(max_tokens=9))
+    text = ParallelText("train.tsv", [""] * 4, ["de"] * 4, "", "", "", unit="texts")
+    pairs, report = select_texts(dataset, LabelledFilterConfig(max_tokens=9), text)
     assert pairs.tolist() == [0, 2]
     assert report == ["dropped 1 text: empty (first: line 2)", "dropped 1 text: more than 9 tokens (first: line 4)"]
-    with pytest.raises(DataError, match=r"train\.tsv: no text is left to train on .*; see data\.filter"):
-        select_texts(dataset, LabelledFilterConfig(max_tokens=2))
+    with pytest.raises(DataError, match=r"train\.tsv: no text is left to train on .*; see data\.filter$"):
+        select_texts(dataset, LabelledFilterConfig(max_tokens=2), text)

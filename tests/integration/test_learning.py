@@ -3,7 +3,7 @@
 import pytest
 from tiny_runs import TinyProject, newest_state, rows, sentences, write_split
 
-from translate.model_file import read_about
+from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.translator import Translator
 
@@ -22,7 +22,7 @@ def test_a_task_is_learned_and_the_saved_model_translates_unseen_sentences(tiny:
     best = max(validations, key=lambda row: (row["bleu"], -row["nll"]))
     assert best["bleu"] > 90
     assert best["accuracy"] > 0.95
-    assert read_about(run.model)["validation"]["step"] == best["step"] == newest_state(run)[1]["best_step"]
+    assert SavedModel.load(run.model).about["validation"]["step"] == best["step"] == newest_state(run)[1]["best_step"]
 
     unseen, references = sentences(50, seed=5)
     for search in ("greedy", "beam"):

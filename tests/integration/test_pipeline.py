@@ -26,7 +26,7 @@ from translate.data.dataset import CorpusCache, Dataset
 from translate.errors import CheckpointError, DataError
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import Model
-from translate.model_file import SavedModel, read_about
+from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.runs import RunFolder, newest_model
 from translate.storage import read_tensors
@@ -79,7 +79,7 @@ def test_the_end_of_a_run_says_what_came_out(tiny: TinyProject, caplog: pytest.L
     assert finished["update_seconds"] == round(clock, 1)
     assert 0 <= finished["text_seconds"] <= finished["seconds"] - finished["update_seconds"] + 0.2
     assert f"took {finished['seconds']} s: {finished['text_seconds']} s until the text was ready, " in caplog.text
-    about = read_about(run.model)
+    about = SavedModel.load(run.model).about
     assert about["validation"]["nll"] == best["nll"]
     assert {name: about[name] for name in ("device", "dtype")} == {"device": "cpu", "dtype": "float32"}
     assert "sha256" in about["train"]
@@ -89,7 +89,7 @@ def test_the_best_model_may_be_the_one_with_most_tokens_right(tiny: TinyProject)
     run = train(tiny.config("training.best=accuracy"))
     best = max(row["accuracy"] for row in rows(run) if row["kind"] == "validation")
     assert json.loads(run.finished.read_text(encoding="utf-8"))["best_accuracy"] == best
-    assert read_about(run.model)["validation"]["accuracy"] == best
+    assert SavedModel.load(run.model).about["validation"]["accuracy"] == best
 
 
 def test_the_same_run_twice_is_the_same(tiny: TinyProject) -> None:
@@ -495,7 +495,7 @@ def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> 
         identity = {"config": {"training": training}, "train": [], "valid": [], "codecs": []}
         free = set()
         for key in (key for key in keys if not key.startswith(("data.train", "data.valid"))):  # compared by their text
-            monkeypatch.setattr(resuming, "differences", lambda *_, key=key: [f"{key}: 1 → 2"])
+            monkeypatch.setattr(resuming, "differences", lambda *_, key=key: {key: f"{key}: 1 → 2"})
             with suppress(CheckpointError):
                 resuming.refuse_changes(identity, identity)
                 free.add(key)
@@ -625,7 +625,7 @@ def weights_after(run: RunFolder, step: int) -> dict[str, Tensor]:
 
 def test_a_model_file_holds_the_weights_of_its_step(tiny: TinyProject) -> None:
     run = train(tiny.config("training.best=loss", "training.keep_last=9"))
-    step = read_about(run.model)["validation"]["step"]
+    step = SavedModel.load(run.model).about["validation"]["step"]
     assert_same_tensors(read_tensors(run.model)[0], weights_after(run, step))
 
 
@@ -647,4 +647,4 @@ def test_any_number_is_better_than_none(
     monkeypatch.setattr(Validator, "__call__", lambda *_: Validation(next(found), 0.0, {}, 0, "", None, []))
     run = train(tiny.config("training.best=loss"))
     assert json.loads(run.finished.read_text(encoding="utf-8"))["best_update"] == best
-    assert read_about(run.model)["validation"]["step"] == best
+    assert SavedModel.load(run.model).about["validation"]["step"] == best

@@ -8,7 +8,7 @@ import torch
 from tiny_runs import TinyProject, assert_same_run, newest_state, rows, sentences, sigterm, stop, update, write_split
 
 from translate.errors import CheckpointError, ConfigError
-from translate.model_file import SavedModel, read_about
+from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.validation import Validator
 
@@ -57,7 +57,7 @@ def test_the_model_that_training_starts_from_may_be_the_best(tiny: TinyProject, 
     run = train(tiny.config(*other, *harmful))
     validated = [(row["step"], row["best"]) for row in rows(run) if row["kind"] == "validation"]
     assert validated == [(step, step == 0) for step in range(7)]
-    assert read_about(run.model)["validation"]["step"] == newest_state(run)[1]["best_step"] == 0
+    assert SavedModel.load(run.model).about["validation"]["step"] == newest_state(run)[1]["best_step"] == 0
 
 
 @pytest.mark.parametrize("moment", [(Validator, "_surprise", 1), update(1), update(2)])

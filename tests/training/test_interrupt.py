@@ -118,3 +118,18 @@ def test_a_second_signal_ends_a_process_that_hangs() -> None:
         assert process.wait(20) == 128 + signal.SIGTERM
         assert process.stderr is not None
         assert process.stderr.read() == b"stopped, though not in order: something hangs\n"
+
+
+@POSIX
+def test_impatience_does_not_keep_a_process_alive_that_hangs() -> None:
+    with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            for _ in range(200):  # each within the grace of the one before
+                if process.poll() is None:
+                    process.send_signal(signal.SIGINT)
+                    time.sleep(0.05)
+            assert process.poll() == 128 + signal.SIGINT
+        finally:
+            process.kill()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
-from translate.commands.run import leave_on_sigterm, run
+from translate.commands.run import leave_in_order, run
 from translate.errors import ConfigError, DataError
 from translate.paths import exists
 
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tokenized-bleu", action="store_true", help="also report the BLEU of the torchtext tutorials")
     add_search_options(parser)
     asked = parser.parse_args(arguments)
-    leave_on_sigterm()
+    leave_in_order()
     return run(lambda: evaluate(asked))
 
 

@@ -15,8 +15,7 @@ from contextlib import suppress
 from types import FrameType
 
 from translate.errors import TranslateError
-
-SIGTERM_CODE = 128 + signal.SIGTERM
+from translate.training.interrupt import HANGUP
 
 
 def complain(message: str) -> None:
@@ -25,8 +24,8 @@ def complain(message: str) -> None:
         print(message, file=sys.stderr, flush=True)
 
 
-def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int:
-    """Do the work of a command, and `tell` what went wrong; returns the exit code."""
+def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) -> int:
+    """Do the work of a command, which may return an exit code, and `tell` what went wrong; returns the exit code."""
     reopen_closed_output()
     use_utf8()
     logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
@@ -36,7 +35,7 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     ctrl_c = CtrlC()
     try:
-        work()
+        code = work() or 0
         sys.stdout.flush()
     except TranslateError as error:
         tell(f"error: {error}")
@@ -53,10 +52,10 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
         tell("stopped")
         return 130
     except SystemExit as stop:
-        if stop.code != SIGTERM_CODE:
+        if not isinstance(stop.code, int) or stop.code <= 128:  # Not by a signal.
             raise
         tell("stopped")
-        return SIGTERM_CODE
+        return stop.code
     except BrokenPipeError:  # The reader of our output has left, as `head` does.
         drop_output()
         return 141
@@ -73,7 +72,7 @@ def run(work: Callable[[], None], tell: Callable[[str], None] = complain) -> int
         return 130
     finally:
         ctrl_c.forget()
-    return 0
+    return code
 
 
 class CtrlC:
@@ -96,9 +95,17 @@ class CtrlC:
             self._handler(number, frame)
 
 
-def leave_on_sigterm() -> None:
-    """Let SIGTERM end this process only after cleaning up, for example a half-written file."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(SIGTERM_CODE))
+def leave_in_order() -> None:
+    """Let SIGTERM and SIGHUP end this process only after cleaning up, for example a half-written file."""
+
+    def leave(number: int, _: FrameType | None) -> None:
+        if number == HANGUP:  # It may come twice, from the terminal and from the shell.
+            signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    if HANGUP is not None and signal.getsignal(HANGUP) is not signal.SIG_IGN:  # as under nohup
+        signal.signal(HANGUP, leave)
 
 
 def drop_output() -> None:

@@ -13,14 +13,14 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.run import complain, leave_on_sigterm, run
+from translate.commands.run import complain, leave_in_order, run
 from translate.errors import CheckpointError
-from translate.training.interrupt import second_signal_ends, under_torchrun
+from translate.training.interrupt import Interrupted, second_signal_ends, under_torchrun
 
 if TYPE_CHECKING:
     from translate.config.schema import Config
     from translate.runs import RunFolder
-    from translate.training.distributed import Group
+    from translate.training.distributed import Group, Processes
 
 log = logging.getLogger("translate")
 
@@ -40,12 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     again.add_argument("--overwrite", action="store_true", help="start over in a folder that already holds a run")
     given = sys.argv[1:] if arguments is None else arguments
     asked = parser.parse_intermixed_args(given)
-    leave_on_sigterm()  # until there is something to save
-    interrupted = 0
+    leave_in_order()  # until there is something to save
     together: Group | None = None
     last = ExitStack()
 
-    def work() -> None:
+    def work() -> int:
         nonlocal together
         if not under_torchrun():
             last.enter_context(second_signal_ends())
@@ -65,51 +64,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
             count = processes_for(config)
             if count > 1:
                 together = last.enter_context(companions(count, given))
-        with together or nullcontext():
-            train_as(config)
-
-    def train_as(config: "Config") -> None:
-        from translate.config.loading import dump_config
-        from translate.pipeline import train
-        from translate.runs import RunFolder
         from translate.training.distributed import ALONE
-        from translate.training.interrupt import Interrupted
 
-        try:
-            assert config.output is not None, "load_config fills it in"
-            first = together is None or together.rank == 0
-            run_folder = RunFolder(config.output)
-            check_folder(asked, run_folder)
-            with run_folder.kept_to_one() if first else nullcontext():
-                if asked.resume and not run_folder.is_started():
-                    raise nothing_to_resume(run_folder)
-                processes = together or ALONE
-                resume = asked.resume or (asked.resume_or_start and processes.first(run_folder.has_states))
-                anew = asked.overwrite
-                if asked.resume_or_start and not resume:
-                    # Others may look after the first one has begun to write.
-                    anew = processes.first(lambda: run_folder.was_cut_off(dump_config(config)))
-                folder = train(config, resume=resume, overwrite=anew, processes=processes)
-        except Interrupted as stop:
-            nonlocal interrupted
-            interrupted = stop.exit_code
-            how = " and --resume in place of --overwrite" if asked.overwrite else " and --resume"
-            log.info("%s; all is saved. Continue with the same command%s", stop, "" if asked.resume_or_start else how)
-            return
-        log.info("the best model is %s", folder.model)
+        with together or nullcontext():
+            return train_as(asked, config, together or ALONE)
 
     def complain_once(message: str) -> None:
         if together is None or together.tells(message):
             complain(message)
 
     with last:
-        exit_code = run(work, complain_once) or interrupted
+        exit_code = run(work, complain_once)
         if together is not None:
             together.leave()
     signal.signal(
         signal.SIGTERM, signal.SIG_DFL
     )  # torchrun's may come while Python shuts down, which is no place to exit.
     return exit_code
+
+
+def train_as(asked: argparse.Namespace, config: "Config", processes: "Processes") -> int:
+    """Train in the folder of the run, which no other training may use meanwhile; returns the exit code."""
+    from translate.config.loading import dump_config
+    from translate.pipeline import train
+    from translate.runs import RunFolder
+
+    assert config.output is not None, "load_config fills it in"
+    run_folder = RunFolder(config.output)
+    check_folder(asked, run_folder)
+    try:
+        with run_folder.kept_to_one() if processes.rank == 0 else nullcontext():
+            if asked.resume and not run_folder.is_started():
+                raise nothing_to_resume(run_folder)
+            resume = asked.resume or (asked.resume_or_start and processes.first(run_folder.has_states))
+            anew = asked.overwrite
+            if asked.resume_or_start and not resume:
+                # Others may look after the first one has begun to write.
+                anew = processes.first(lambda: run_folder.was_cut_off(dump_config(config)))
+            train(config, resume=resume, overwrite=anew, processes=processes)
+    except Interrupted as stop:
+        how = " and --resume in place of --overwrite" if asked.overwrite else " and --resume"
+        log.info("%s; all is saved. Continue with the same command%s", stop, "" if asked.resume_or_start else how)
+        return stop.exit_code
+    log.info("the best model is %s", run_folder.model)
+    return 0
 
 
 def nothing_to_resume(run_folder: "RunFolder") -> CheckpointError:

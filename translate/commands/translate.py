@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
-from translate.commands.run import leave_on_sigterm, run
+from translate.commands.run import leave_in_order, run
 from translate.commands.streams import open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
 from translate.paths import resolved
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_intermixed_args(given[:end])
     asked.sentences += given[end + 1 :]
     asked.input, asked.output = (None if path == Path("-") else path for path in (asked.input, asked.output))
-    leave_on_sigterm()
+    leave_in_order()
     return run(lambda: translate(asked))
 
 

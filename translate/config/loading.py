@@ -52,14 +52,14 @@ def config_from_dict(values: dict[str, Any]) -> Config:
     return config
 
 
-def differences(old: Config, new: Config) -> list[str]:
-    """One line for each setting that is not the same, as in `training.optimizer.lr: 0.001 → 0.002`."""
+def differences(old: Config, new: Config) -> dict[str, str]:
+    """A line for each setting that is not the same, by its key, as in `training.optimizer.lr: 0.001 → 0.002`."""
     before, after = _flat(config_to_dict(old)), _flat(config_to_dict(new))
-    return [
-        f"{key}: {_shown(before, key)} → {_shown(after, key)}"
+    return {
+        key: f"{key}: {_shown(before, key)} → {_shown(after, key)}"
         for key in {**before, **after}
         if (key in before, before.get(key)) != (key in after, after.get(key))
-    ]
+    }
 
 
 def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
@@ -114,17 +114,26 @@ def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Give
     """`child` merged over `base`, key by key; `sections` are those allowed here, none to keep every key."""
     if not (isinstance(base.value, dict) and isinstance(child.value, dict)):
         return child
-    merged = dict(base.value)
     kind = child.value["kind"].value if "kind" in child.value else None
-    for section in sections:
-        if kind_of(section) == kind and kind is not None:
-            # Settings of the old kind would be unknown keys of the new one, and `child` could not remove them. A key
-            # that no kind knows stays, to be reported.
-            known = {key for other in sections for key in other.model_fields}
-            merged = {key: value for key, value in merged.items() if key in section.model_fields or key not in known}
+    if chosen := [section for section in sections if kind is not None and kind_of(section) == kind]:
+        # Settings of the old kind would be unknown keys of the new one, and `child` could not remove them.
+        base = _without_others(base, chosen, sections)
+    merged = dict(base.value)
     for key, value in child.value.items():
         merged[key] = _merge(merged[key], value, sections_below(key, sections)) if key in merged else value
     return Given(merged, child.place, child.folder)
+
+
+def _without_others(given: Given, chosen: Sequence[type[Section]], known: Sequence[type[Section]]) -> Given:
+    """`given` without keys, at any depth, of `known` sections that are not `chosen`; a key that none knows stays."""
+    if not (chosen and isinstance(given.value, dict)):
+        return given
+    kept = {
+        key: _without_others(child, sections_below(key, chosen), sections_below(key, known))
+        for key, child in given.value.items()
+        if fields_named(key, chosen) or not fields_named(key, known)
+    }
+    return Given(kept, given.place, given.folder)
 
 
 def _plain(given: Given, sections: Sequence[type[Section]]) -> Any:

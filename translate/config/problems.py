@@ -143,10 +143,11 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     above, key = path[:-1], str(path[-1])
     known = list(_sections_at(above, values)[0].model_fields)
     everywhere = [(place, section) for place, section in all_sections() if key in section.model_fields]
-    if kinds := [kind_of(section) for place, section in everywhere if place == _dotted(above)]:
+    here = [section for place, section in everywhere if place == _dotted(above)]
+    if kinds := [kind for section in here if (kind := kind_of(section))]:
         kind = _value_at(values, (*above, "kind"))
         return f"unknown key of kind {show(kind)}; {key} belongs to {_kinds(kinds)}"
-    if everywhere and key != "kind":
+    if everywhere and not here and key != "kind":
         homes = dict.fromkeys(place or "the top level" for place, _ in everywhere)
         return f"unknown key; {key!r} belongs to {' and '.join(homes)}"
     if near := difflib.get_close_matches(key, known, n=1):
@@ -154,8 +155,8 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     return f"unknown key; known here: {', '.join(known)}"
 
 
-def _kinds(kinds: list[str | None]) -> str:
-    return f"kind{'s' if len(kinds) > 1 else ''} {', '.join(kind for kind in kinds if kind)}"
+def _kinds(kinds: list[str]) -> str:
+    return f"kind{'s' if len(kinds) > 1 else ''} {', '.join(kinds)}"
 
 
 def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:

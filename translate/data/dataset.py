@@ -115,32 +115,29 @@ def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tupl
     reasons.append((f"more than {config.max_tokens} tokens on one side", longer > config.max_tokens))
     if config.max_ratio is not None:
         reasons.append((f"one side over {config.max_ratio:g} times the other", longer > config.max_ratio * shorter))
-    return _drop("pair", len(dataset), reasons, text.name, text.place)
+    return _drop(reasons, text)
 
 
-def select_texts(dataset: Dataset, config: LabelledFilterConfig) -> tuple[NDArray[np.int32], list[str]]:
+def select_texts(dataset: Dataset, config: LabelledFilterConfig, text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
     """The same for labelled text."""
     lengths = dataset.source.lengths
     reasons = [("empty", lengths == 0), (f"more than {config.max_tokens} tokens", lengths > config.max_tokens)]
-    return _drop("text", len(dataset), reasons, dataset.name, lambda line: f"line {line + 1}")
+    return _drop(reasons, text)
 
 
-def _drop(
-    what: str, count: int, reasons: Sequence[tuple[str, NDArray[np.bool_]]], name: str, place: Callable[[int], str]
-) -> tuple[NDArray[np.int32], list[str]]:
-    kept = np.ones(count, dtype=bool)
+def _drop(reasons: Sequence[tuple[str, NDArray[np.bool_]]], text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
+    what = text.unit.removesuffix("s")
+    kept = np.ones(len(text.source), dtype=bool)
     report = []
     for reason, applies in reasons:
         dropped = np.flatnonzero(kept & applies)
         kept[dropped] = False
         if dropped.size:
-            items = f"1 {what}" if dropped.size == 1 else f"{dropped.size} {what}s"
-            report.append(f"dropped {items}: {reason} (first: {place(dropped[0])})")
+            items = f"1 {what}" if dropped.size == 1 else f"{dropped.size} {text.unit}"
+            report.append(f"dropped {items}: {reason} (first: {text.place(dropped[0])})")
     if not kept.any():
-        raise DataError(
-            f"{name}: no {what} is left to train on ({'; '.join(report)}); see data.filter, where "
-            "`untranslated: false` keeps text without letters"
-        )
+        hint = ", where `untranslated: false` keeps text without letters" if text.unit == "pairs" else ""
+        raise DataError(f"{text.name}: no {what} is left to train on ({'; '.join(report)}); see data.filter{hint}")
     return np.flatnonzero(kept).astype(np.int32), report  # half the memory
 
 

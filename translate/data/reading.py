@@ -108,7 +108,7 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
         copies += pair[0] == pair[1] and bool(pair[0].strip())
         if pair in pairs:
             known.add(pair)
-    if copies and copies >= len(train.source) * WORTH_SAYING:
+    if copies >= len(train.source) * WORTH_SAYING:
         log.warning(
             "%s: %d of %d %s have the same text on both sides, which teaches a model to copy; remove them, unless "
             "that is intended",

@@ -46,24 +46,22 @@ def beam_search(
     device = limits.device
     forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
     found: dict[int, list[Hypothesis]] = {}
-    searched = list(range(len(limits)))  # the place in `found` of each row that is left
+    searched_B = torch.arange(len(limits), device=device)  # the place in `found` of each row that is left
     beam = _Beam.start(len(limits), beam_size, bos, device)
     state.reorder(torch.zeros_like(beam.length_BK))
 
-    while searched:
+    while len(searched_B):
         log_probs_BKV = step(beam.tokens_BKT[:, :, -1], state).index_fill_(-1, forbidden_ids, -torch.inf)
         parents_BK = beam.extend(log_probs_BKV, eos=eos, pad=pad)
 
         done_B = beam.is_decided(limits, length_penalty, n_best) | (limits < beam.tokens_BKT.shape[2])
-        done = done_B.tolist()
-        if any(done):
-            ended = [sentence for sentence, is_done in zip(searched, done, strict=True) if is_done]
-            searched = [sentence for sentence, is_done in zip(searched, done, strict=True) if not is_done]
-            ranked = beam.select(done_B).ranked(length_penalty)
+        if done_B.any():
+            ended, ranked = searched_B[done_B].tolist(), beam.select(done_B).ranked(length_penalty)
             found |= {sentence: best[:n_best] for sentence, best in zip(ended, ranked, strict=True)}
             rows_B = (~done_B).nonzero().squeeze(1)
             state.keep(rows_B)
-            beam, parents_BK, limits = beam.select(rows_B), parents_BK[rows_B], limits[rows_B]
+            searched_B, limits = searched_B[rows_B], limits[rows_B]
+            beam, parents_BK = beam.select(rows_B), parents_BK[rows_B]
         state.reorder(parents_BK)
 
     return [found[sentence] for sentence in range(len(found))]

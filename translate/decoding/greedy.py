@@ -30,11 +30,11 @@ def greedy_search(
     device = limits.device
     forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
     found: dict[int, Hypothesis] = {}
-    searched = list(range(len(limits)))  # the place in `found` of each row that is left
+    searched_B = torch.arange(len(limits), device=device)  # the place in `found` of each row that is left
     tokens_BT = torch.full((len(limits), 1), bos, dtype=torch.int64, device=device)
     log_prob_B = torch.zeros(len(limits), dtype=torch.float64, device=device)
 
-    while searched:
+    while len(searched_B):
         length = tokens_BT.shape[1]
         log_probs_BV = step(tokens_BT[:, -1:], state).squeeze(1).index_fill_(-1, forbidden_ids, -torch.inf)
         best_B, token_B = log_probs_BV.max(dim=-1)
@@ -42,19 +42,16 @@ def greedy_search(
         tokens_BT = torch.cat([tokens_BT, token_B[:, None]], dim=1)
 
         done_B = (token_B == eos) | (limits <= length)
-        done = done_B.tolist()
-        if not any(done):
+        if not done_B.any():
             continue
-        ended = [sentence for sentence, is_done in zip(searched, done, strict=True) if is_done]
-        for sentence, tokens, log_prob in zip(
-            ended, tokens_BT[done_B, 1:].tolist(), log_prob_B[done_B].tolist(), strict=True
-        ):
+        columns = (searched_B[done_B], tokens_BT[done_B, 1:], log_prob_B[done_B])
+        for sentence, tokens, log_prob in zip(*(column.tolist() for column in columns), strict=True):
             finished = tokens[-1] == eos
             found[sentence] = Hypothesis(tuple(tokens[:-1] if finished else tokens), log_prob, log_prob, finished)
 
-        searched = [sentence for sentence, is_done in zip(searched, done, strict=True) if not is_done]
         rows_B = (~done_B).nonzero().squeeze(1)
         state.keep(rows_B)
-        tokens_BT, log_prob_B, limits = tokens_BT[rows_B], log_prob_B[rows_B], limits[rows_B]
+        searched_B, limits = searched_B[rows_B], limits[rows_B]
+        tokens_BT, log_prob_B = tokens_BT[rows_B], log_prob_B[rows_B]
 
     return [found[sentence] for sentence in range(len(found))]

@@ -4,7 +4,6 @@ Dimension letters in names: N real target positions of a batch, V target vocabul
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,18 +11,12 @@ from numpy.typing import NDArray
 
 from translate.config.schema import DecodingConfig
 from translate.data.batching import cut, make_batch
-from translate.data.dataset import EncodedText
+from translate.data.dataset import Dataset, EncodedText
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.search import tokens_read
 from translate.model.build import Model
 
 Ids = NDArray[np.integer] | Sequence[int]
-
-
-class _Pairs(NamedTuple):
-    source: EncodedText
-    target: EncodedText
-    labelled: bool = False
 
 
 @torch.inference_mode()
@@ -37,9 +30,8 @@ def log_probabilities(
     translation.
     """
     device = next(model.parameters()).device
-    pairs = _Pairs(
-        EncodedText.of([source[: tokens_read(model, config)] for source in sources]), EncodedText.of(targets)
-    )
+    read = [source[: tokens_read(model, config)] for source in sources]
+    pairs = Dataset("given translations", EncodedText.of(read), EncodedText.of(targets))
     lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
     possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= model.longest))

@@ -41,14 +41,14 @@ def sample(
     device = limits.device
     forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
     found: dict[int, list[Hypothesis]] = {}
-    searched = list(range(len(limits)))  # the place in `found` of each row that is left
+    searched_B = torch.arange(len(limits), device=device)  # the place in `found` of each row that is left
     size = (len(limits), draws_BTK.shape[2])
     tokens_BKT = torch.full((*size, 1), bos, dtype=torch.int64, device=device)
     log_prob_BK = torch.zeros(size, dtype=torch.float64, device=device)
     finished_BK = torch.zeros(size, dtype=torch.bool, device=device)
     state.reorder(torch.zeros(size, dtype=torch.int64, device=device))
 
-    while searched:
+    while len(searched_B):
         length = tokens_BKT.shape[2]
         log_probs_BKV = step(tokens_BKT[:, :, -1], state).index_fill_(-1, forbidden_ids, -torch.inf)
         token_BK = _draw(log_probs_BKV, draws_BTK[:, length - 1], temperature, top_k)
@@ -58,19 +58,16 @@ def sample(
         finished_BK = finished_BK | (token_BK == eos)
 
         done_B = finished_BK.all(1) | (limits <= length)
-        done = done_B.tolist()
-        if not any(done):
+        if not done_B.any():
             continue
-        ended = [sentence for sentence, is_done in zip(searched, done, strict=True) if is_done]
-        columns = (tokens_BKT[done_B, :, 1:], log_prob_BK[done_B], finished_BK[done_B])
-        for sentence, *rows in zip(ended, *(column.tolist() for column in columns), strict=True):
+        columns = (searched_B[done_B], tokens_BKT[done_B, :, 1:], log_prob_BK[done_B], finished_BK[done_B])
+        for sentence, *rows in zip(*(column.tolist() for column in columns), strict=True):
             found[sentence] = _ranked(*rows, eos=eos)
 
-        searched = [sentence for sentence, is_done in zip(searched, done, strict=True) if not is_done]
         rows_B = (~done_B).nonzero().squeeze(1)
         state.keep(rows_B)
         tokens_BKT, log_prob_BK, finished_BK = tokens_BKT[rows_B], log_prob_BK[rows_B], finished_BK[rows_B]
-        draws_BTK, limits = draws_BTK[rows_B], limits[rows_B]
+        searched_B, draws_BTK, limits = searched_B[rows_B], draws_BTK[rows_B], limits[rows_B]
 
     return [found[sentence] for sentence in range(len(found))]
 

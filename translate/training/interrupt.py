@@ -78,27 +78,23 @@ def second_signal_ends(grace: float = GRACE) -> Iterator[None]:
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    threading.Thread(target=_end_after_the_second, args=(reader, grace), daemon=True).start()
+    left = threading.Event()
+    threading.Thread(target=_end_after_the_second, args=(reader, left, grace), daemon=True).start()
     try:
         yield
     finally:
         signal.set_wakeup_fd(before)
+        left.set()
         writer.close()  # which ends the thread
 
 
-def _end_after_the_second(signals: socket.socket, grace: float) -> None:
-    """Read the numbers of signals as they come, until there are no more."""
+def _end_after_the_second(signals: socket.socket, left: threading.Event, grace: float) -> None:
+    """Read the numbers of signals as they come, until there are no more, or two that ask for the end."""
     received = 0
     with signals:
-        while number := signals.recv(1):
+        while received < 2 and (number := signals.recv(1)):
             received += number[0] in (signal.SIGINT, signal.SIGTERM)
-            if received == 2:
-                signals.settimeout(grace)
-                try:
-                    while signals.recv(1):
-                        pass
-                except TimeoutError:
-                    with suppress(OSError):  # Its disk may be full.
-                        print("stopped, though not in order: something hangs", file=sys.stderr, flush=True)
-                    os._exit(128 + number[0])
-                return
+        if received == 2 and not left.wait(grace):
+            with suppress(OSError):  # Its disk may be full.
+                print("stopped, though not in order: something hangs", file=sys.stderr, flush=True)
+            os._exit(128 + number[0])

@@ -18,7 +18,7 @@ from translate.device import explained_lack_of_memory, is_out_of_memory, release
 from translate.errors import CheckpointError, TrainingError
 from translate.model.build import Model
 from translate.training.checkpoint import StateStore, pack, unpack
-from translate.training.distributed import ALONE, Processes
+from translate.training.distributed import Processes
 from translate.training.interrupt import Interrupted, InterruptGuard
 from translate.training.loss import Sums
 from translate.training.memory import remedies
@@ -59,7 +59,6 @@ class Trainer:
     Args:
         identity: plain values that identify settings and text; saved with each state, for a resume to compare.
         validate: gets the model and a function to call now and then, which raises if the run should stop.
-        bar: what shows the progress of the run.
     """
 
     def __init__(
@@ -76,8 +75,7 @@ class Trainer:
         states: StateStore,
         snapshots: Snapshots | None,
         identity: dict[str, Any],
-        bar: type[Bar] = Bar,
-        processes: Processes = ALONE,
+        processes: Processes,
     ) -> None:
         self.parallel = build_parallel(config.parallel, model, processes)
         if config.activation_checkpointing:
@@ -92,7 +90,6 @@ class Trainer:
         self.states = states
         self.snapshots = snapshots
         self.identity = identity
-        self.bar_class = bar
         self.processes = processes
         self.progress = Progress()
         self.signal = 0  # that one of the processes has received
@@ -125,15 +122,14 @@ class Trainer:
         if len(np.unique(self.processes.gather(number))) > 1:
             raise CheckpointError(f"the processes find different {what}; give all of them the same folder")
 
-    def train(self, metrics: MetricsLog, guard: InterruptGuard) -> Progress:
+    def train(self, metrics: MetricsLog, bar: Bar, guard: InterruptGuard) -> Progress:
         """Train to the end of the run.
 
         Raises:
             Interrupted: a signal came; the state is saved, or an earlier one that was still being written.
             TrainingError: the gradient stays infinite or NaN, or memory runs out.
         """
-        self.metrics, self.guard = metrics, guard
-        self.bar = self.bar_class(total=self.total_steps, done=self.progress.step)
+        self.metrics, self.bar, self.guard = metrics, bar, guard
         try:
             with explained_lack_of_memory(
                 lambda: f"at update {self.progress.step + 1}; {remedies(self.config, self.processes.neighbours)}"
@@ -143,8 +139,6 @@ class Trainer:
         except Interrupted:
             self._save_at_the_end()
             raise
-        finally:
-            self.bar.close()
         return self.progress
 
     def _loop(self) -> None:
@@ -326,10 +320,10 @@ class Trainer:
             validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
         assert self.config.best is not None, "load_config fills it in"
         # NaN, from a model that has diverged, counts as the worst figure; but any model is better than none.
-        figure, minus_nll = map(number_or_worst, (validation.figure(self.config.best), -validation.nll))
-        better = progress.is_beaten_by(figure, -minus_nll, is_score=self.config.best in validation.scores)
+        figure, nll = number_or_worst(validation.figure(self.config.best)), -number_or_worst(-validation.nll)
+        better = progress.is_beaten_by(figure, nll, is_score=self.config.best in validation.scores)
         if better:
-            progress.best_step, progress.best_figure, progress.best_nll = progress.step, figure, -minus_nll
+            progress.best_step, progress.best_figure, progress.best_nll = progress.step, figure, nll
             self.processes.first(lambda: self.save_best(kind, model, validation, progress))
         values = {
             "step": progress.step,
