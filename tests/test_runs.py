@@ -59,17 +59,28 @@ def test_a_run_begins_with_nothing_of_the_one_before(tmp_path: Path) -> None:
     assert run.config.read_text(encoding="utf-8") == f"{WRITTEN}seed: 1\n"
 
 
-def test_a_config_is_somebodys_own_unless_a_run_wrote_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "snapshots/a.safetensors", "test.json"])
+def test_files_are_somebodys_own_unless_a_run_wrote_the_config(name: str, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     run.make()
-    assert not run.holds_other_config()
-    run.config.write_text("seed: 1\n")
-    assert run.holds_other_config()
-    assert run.was_cut_off("seed: 1\n")  # Earlier versions wrote configs without their first line.
-    run.model.touch()
-    assert not run.holds_other_config()
+    run.snapshots.mkdir()
+    (tmp_path / "notes.json").write_text("{}")
+    assert run.files_of_others() == []
+    own = tmp_path / name
+    own.write_text('{"model": 1, "decoding": 2, "sentences_per_second": 3}')
+    assert run.files_of_others() == [own]
+    run.model.touch()  # as by an earlier version, which wrote configs without their first line
+    assert run.files_of_others() == []
     run.begin("seed: 1\n")
-    assert not run.holds_other_config()
+    assert not own.exists() or own == run.config
+    run.metrics.touch()
+    assert run.files_of_others() == []
+
+
+def test_configs_of_earlier_versions_lack_their_first_line(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.config.write_text("seed: 1\n")
+    assert run.was_cut_off("seed: 1\n")
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "states/step-00000001.safetensors", "finished.json"])

@@ -42,7 +42,7 @@ from translate.evaluation import spaces_warning
 from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
-from translate.paths import commit
+from translate.paths import commit, resolved
 from translate.resuming import has_another_length, refuse_changes
 from translate.runs import RunFolder, would_be_replaced
 from translate.text.codec import Codec
@@ -236,13 +236,13 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
     """The run's folder, made.
 
     Raises:
-        CheckpointError: it holds a run that is neither to be resumed nor overwritten, or somebody's own config.yaml.
+        CheckpointError: it holds a run that is neither to be resumed nor overwritten, or somebody's own files.
     """
     assert config.output is not None, "load_config fills it in"
     run = RunFolder(config.output)
     run.make()
-    if run.holds_other_config():
-        raise would_be_replaced(run.config)
+    if others := run.files_of_others():
+        raise would_be_replaced(others[0])
     if run.is_taken() and not (resume or overwrite):
         resumed = "--resume continues it, " if run.has_states() else ""
         raise CheckpointError(
@@ -302,7 +302,7 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
     own = RunFolder(config.output).model
     if resume and own.is_file():
         return SavedModel.load(own)
-    if path.parent == config.output:  # --overwrite would remove the model, and training would replace it.
+    if path.parent == resolved(config.output):  # --overwrite would remove the model, and training would replace it.
         raise CheckpointError(f"{path} lies in the folder of this run; name another folder for the run: output=…")
     start = SavedModel.load(path)
     bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # on which weights and vocabularies depend

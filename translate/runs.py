@@ -62,12 +62,15 @@ class RunFolder:
         """Whether a run has left anything besides its config here."""
         return self.is_taken() or self.metrics.exists()
 
-    def holds_other_config(self) -> bool:
-        """Whether its config.yaml is somebody's own, which the run's would replace."""
-        if self.was_used() or not self.config.is_file():
-            return False
+    def files_of_others(self) -> list[Path]:
+        """Somebody's own files, which a run would replace or remove: those here if no run has written the config."""
+        if self.is_taken():
+            return []
         with self._writing():
-            return not self.config.read_bytes().startswith(WRITTEN.encode())
+            if self.config.is_file() and self.config.read_bytes().startswith(WRITTEN.encode()):
+                return []
+            files = (self.config, self.metrics, *self.snapshots.glob("*.safetensors"), *self._reports())
+            return [file for file in files if file.exists()]
 
     def has_states(self) -> bool:
         """Whether there is a state to resume from."""
@@ -145,11 +148,8 @@ class RunFolder:
 
     def _reports(self) -> Iterator[Path]:
         """What scripts/evaluate.py has written here: reports, and the translations beside them."""
-        for path in self.path.glob("*.json"):
-            with suppress(OSError, ValueError, RecursionError):
-                report = json.loads(path.read_text(encoding="utf-8"))
-                if isinstance(report, dict) and {"model", "decoding", "sentences_per_second"} <= report.keys():
-                    yield from (path, path.with_suffix(".txt"))
+        for path in filter(is_report, self.path.glob("*.json")):
+            yield from (path, path.with_suffix(".txt"))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -161,11 +161,17 @@ class RunFolder:
             ) from error
 
 
-def would_be_replaced(config: Path) -> CheckpointError:
-    """What is wrong where the settings of a run would replace somebody's own file."""
-    return CheckpointError(
-        f"{config} would be replaced by the settings of the run; rename it, or use another folder: output=…"
-    )
+def is_report(path: Path) -> bool:
+    """Whether scripts/evaluate.py has written this file."""
+    with suppress(OSError, ValueError, RecursionError):
+        report = json.loads(path.read_bytes())
+        return isinstance(report, dict) and {"model", "decoding", "sentences_per_second"} <= report.keys()
+    return False
+
+
+def would_be_replaced(file: Path) -> CheckpointError:
+    """What is wrong where a run would replace or remove somebody's own file."""
+    return CheckpointError(f"{file} would be replaced or removed by the run; move it, or use another folder: output=…")
 
 
 def newest_model() -> Path:

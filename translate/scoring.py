@@ -17,7 +17,7 @@ from translate.data.dataset import CorpusCache
 from translate.errors import ConfigError, DataError
 from translate.evaluation import EvaluationReport, evaluate, form_warning, spaces_warning
 from translate.files import write_whole
-from translate.paths import commit
+from translate.paths import commit, resolved
 from translate.translator import Translation, Translator
 
 log = logging.getLogger("translate")
@@ -37,7 +37,7 @@ class ScoredText:
         report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
         try:
             write_whole(beside(path), lines.encode())
-            write_whole(path, f"{report}\n".encode())
+            write_whole(path, f"{report}\n".encode(errors="backslashreplace"))  # names of files may be no UTF-8
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror}; name another file with --json") from error
 
@@ -104,7 +104,7 @@ def score(
         "device": str(next(translator.model.parameters()).device),
         "commit": commit(),
         "decoding": settings.model_dump(mode="json"),
-        "checkpoints": [str(path.resolve()) for path in checkpoints],
+        "checkpoints": [str(resolved(path)) for path in checkpoints],
         "seeds": [each.config.seed for each in (saved, *translator.others)],
         "model": saved.about,
         "ensemble_with": [other.about for other in translator.others],

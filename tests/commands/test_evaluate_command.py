@@ -235,7 +235,7 @@ def test_a_folder_of_splits_is_of_no_use_to_files(run: Callable[..., Outcome]) -
 def test_one_text_is_scored(option: str, run: Callable[..., Outcome]) -> None:
     said = run(option, "a", option, "b")
     assert said.code == 2
-    assert f"{option} is given twice; score one text at a time" in said.err
+    assert f"{option} is given twice; leave one out" in said.err
 
 
 def test_several_references(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
@@ -262,6 +262,22 @@ def test_translations_that_belong_to_no_report_are_not_replaced(call: Call, proj
     notes.unlink()
     for _ in range(2):  # Those of the time before are.
         assert call(main, *arguments).code == 0
+
+
+def test_a_file_that_is_no_report_is_not_replaced(call: Call, project: Project, tmp_path: Path) -> None:
+    own = write_lines(tmp_path / "own.json", ['{"precious": 1}'])
+    said = call(main, "--checkpoint", project.model, "--split", "test", "--json", own)
+    refused(said, f"{own} would be replaced by the report, and is none; name another file: --json FILE")
+    assert read_lines(own) == ['{"precious": 1}']
+
+
+def test_links_that_lead_nowhere(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for source, reference in ((loop, project.corpus / "test.it"), (project.corpus / "test.es", loop)):
+        said = run("--source", source, "--reference", reference)
+        assert said.code == 2
+        assert said.err.endswith("cannot be read: Too many levels of symbolic links.\n")
 
 
 @pytest.fixture

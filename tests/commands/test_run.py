@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 from tiny_project import own_logging
@@ -21,4 +22,17 @@ def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None
             run(lambda: fail(errno.EIO), said.append)
         assert said == []
         assert run(lambda: fail(errno.ENOSPC), said.append) == 2
-    assert said == ["error: the disk is full"]
+        assert run(lambda: fail(errno.EFBIG), said.append) == 2
+    assert said == ["error: the disk is full", f"error: cannot write: {os.strerror(errno.EFBIG)}"]
+
+
+def test_a_working_directory_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    def gone() -> Path:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    with own_logging(), monkeypatch.context() as patch:
+        patch.setattr(Path, "cwd", gone)
+        assert run(lambda: print(Path.cwd()), said.append) == 2
+    assert said == ["error: the working directory no longer exists; change to another one"]

@@ -393,8 +393,14 @@ def test_somebodys_own_config_is_not_replaced(how: tuple[str, ...], run: Run, tm
     assert own.read_text() == "# my notes\n"
 
 
-def would_be_replaced(config: Path) -> str:
-    return f"{config} would be replaced by the settings of the run; rename it, or use another folder: output=…"
+def test_nor_is_anything_else_of_somebody(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text("precious\n")
+    refused(run(f"output={tmp_path}", "training.max_steps=1"), would_be_replaced(tmp_path / "metrics.jsonl"))
+    assert (tmp_path / "metrics.jsonl").read_text() == "precious\n"
+
+
+def would_be_replaced(file: Path) -> str:
+    return f"{file} would be replaced or removed by the run; move it, or use another folder: output=…"
 
 
 @pytest.mark.parametrize("origin", ["somebody's own", "copied from a run"])

@@ -1,5 +1,7 @@
 """translate.py: input that cannot be read, output that cannot be written, and files that appear only when complete."""
 
+import errno
+import io
 import os
 import re
 import shutil
@@ -7,12 +9,14 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tiny_project import LINES, Call, Outcome, Project, joined, write_lines
 
 from translate.commands import streams
 from translate.commands.translate import main
+from translate.errors import DataError
 from translate.translator import Translator
 
 
@@ -48,6 +52,53 @@ def test_sentences_and_a_file(translate: Call, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "in", LINES)
     message = "sentences and --input are both given; use one of them"
     assert translate("--input", path, "el gato") == Outcome(2, "", f"error: {message}\n")
+
+
+@pytest.mark.parametrize("options", [("--input", "a", "--input", "b"), ("--output", "a", "--output", "b")])
+def test_one_file_at_a_time(options: tuple[str, ...], translate: Call) -> None:
+    said = translate(*options)
+    assert said.code == 2
+    assert f"{options[0]} is given twice; leave one out" in said.err
+
+
+def test_standard_output_by_its_name_keeps_what_is_in_it(
+    translate: Call, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_lines(tmp_path / "all", ["first"])
+    with path.open("a", encoding="utf-8") as end:
+        monkeypatch.setattr(streams, "is_open_as", lambda place, stream: place == path and stream is end)
+        monkeypatch.setattr("sys.stderr", end)
+        with streams.open_output(path) as output:
+            output.write("second\n")
+    assert path.read_text() == "first\nsecond\n"
+
+
+def test_whether_a_stream_is_a_file(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "in", LINES)
+    with path.open(encoding="utf-8") as stream:
+        assert streams.is_open_as(path, stream)
+        (tmp_path / "link").symlink_to(path)
+        assert streams.is_open_as(tmp_path / "link", stream)
+        assert not streams.is_open_as(tmp_path / "absent", stream)
+    assert not streams.is_open_as(path, stream)  # It is closed.
+    assert not streams.is_open_as(path, None)
+
+
+def test_standard_input_is_not_replaced(translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_lines(tmp_path / "in", LINES)
+    monkeypatch.setattr("translate.commands.translate.is_open_as", lambda place, _: place == path)
+    message = f"the translations would replace {path}, which is read; name another file: --output FILE"
+    assert translate("--output", path) == Outcome(2, "", f"error: {message}\n")
+    assert translate("--output", path, "el gato").code == 0
+
+
+def test_standard_input_that_cannot_be_read() -> None:
+    class Unreadable(io.BytesIO):
+        def read1(self, size: int | None = -1) -> bytes:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    with pytest.raises(DataError, match=r"^standard input cannot be read: .*; name a file: --input FILE$"):
+        streams.read_some(cast("io.BufferedReader", Unreadable()))
 
 
 def test_output_that_cannot_be_written(translate: Call, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,25 @@ class TestPaths:
         monkeypatch.setenv("HOME", str(Path.cwd() / "home"))
         monkeypatch.setenv("USERPROFILE", str(Path.cwd() / "home"))
         assert load("data: {root: ~/corpus}").data.root == Path.cwd() / "home/corpus"
+
+    def test_no_home_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def unknown(path: Path) -> Path:
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.setattr(Path, "expanduser", unknown)
+        with pytest.raises(ConfigError, match=r"^~/corpus: the home folder is not known; set HOME, or write the whole"):
+            load("data: {root: ~/corpus}")
+
+    def test_a_name_that_is_not_utf8(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert load("data: {root: Käse}").data.root == Path.cwd() / "configs/Käse"
+        folder = Path(os.fsdecode(b"caf\xe9"))
+        try:
+            folder.mkdir()
+        except OSError:
+            pytest.skip("names of files are always UTF-8 here")
+        monkeypatch.chdir(folder)
+        with pytest.raises(ConfigError, match=r"x.yaml: data\.root: '.*caf.udce9/.*' is not UTF-8, as it has to be"):
+            load("data: {root: corpus}")
 
     def test_the_project_is_the_checkout(self) -> None:
         checkout = Path(__file__).resolve().parents[2]

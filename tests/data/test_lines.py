@@ -6,6 +6,7 @@ import gzip
 import os
 import re
 import sys
+import tarfile
 import tracemalloc
 from pathlib import Path
 
@@ -72,6 +73,15 @@ def test_wrong_bytes_in_the_first_line(tmp_path: Path) -> None:
 def test_what_a_file_is_instead_is_said(content: bytes, remedy: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=re.escape(remedy)):
         read_lines(write(tmp_path / "text.de", content))
+
+
+@pytest.mark.parametrize(("name", "lines"), [("text.tar", 3), ("text.tar", 3000), ("text.tar.gz", 3000)])
+def test_a_tar_archive_is_no_text(name: str, lines: int, tmp_path: Path) -> None:
+    text = write(tmp_path / "text.de", b"ein Hund\n" * lines)
+    with tarfile.open(tmp_path / name, "w:gz" if name.endswith(".gz") else "w") as archive:
+        archive.add(text, "text.de")
+    with pytest.raises(DataError, match=r"is a tar archive\. Unpack it, and name the file that was in it\.$"):
+        read_lines(tmp_path / name)
 
 
 def test_missing_file(tmp_path: Path) -> None:

@@ -104,6 +104,11 @@ def test_a_missing_model_names_the_command_that_installs_it() -> None:
     )
 
 
+def test_a_package_that_is_no_model() -> None:
+    with pytest.raises(ConfigError, match=r"^spaCy model 'spacy' .* cannot be loaded \(TypeError\); name another one"):
+        list(WordTokenizer("de", model="spacy").tokenize(["Hallo."]))
+
+
 @pytest.mark.parametrize(
     ("language", "message"),
     [

@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from torch import nn
 
 from translate.errors import ConfigError, TrainingError
 from translate.training.checkpoint import pack, unpack
-from translate.training.distributed import ALONE, Group, Part, seed_of
+from translate.training.distributed import ALONE, Group, MeetingPlace, Part, seed_of
 from translate.training.interrupt import Interrupted
 from translate.training.parallel import Single, build_parallel
 
@@ -155,6 +156,25 @@ def test_a_port_in_use_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setenv(name, str(value))
         with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: .*; check the network"):
             Group.of_environment()
+
+
+@pytest.mark.parametrize(("name", "value"), [("MASTER_PORT", "99999"), ("MASTER_ADDR", "")])
+def test_a_meeting_place_that_cannot_be(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", name: value}
+    for key, text in environment.items():
+        monkeypatch.setenv(key, text)
+    with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: "):
+        Group.of_environment()
+
+
+def test_a_machine_that_cannot_reach_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_network(*_: object, timeout: timedelta, **__: object) -> None:
+        assert timeout < timedelta(minutes=1)
+        raise RuntimeError("no route")
+
+    monkeypatch.setattr("translate.training.distributed.TCPStore", no_network)
+    with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: no route; check the network"):
+        MeetingPlace(2)
 
 
 def test_a_full_disk_does_not_hide_what_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,12 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
+from translate.commands.options import Once, add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import leave_in_order, run
 from translate.errors import ConfigError, DataError
-from translate.paths import exists
+from translate.paths import exists, resolved
 
 if TYPE_CHECKING:
     from translate.config.schema import DecodingConfig
@@ -30,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--split", action=Once, help="split in the data folder that the model was trained on, or in --data-root"
     )
-    parser.add_argument("--data-root", type=Path, help="folder of the split, if not the one used in training")
+    parser.add_argument(
+        "--data-root", type=Path, action=Once, help="folder of the split, if not the one used in training"
+    )
     parser.add_argument(
         "--source", type=Path, action=Once, help="file with the source sentences or texts, instead of a split"
     )
@@ -41,22 +43,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="file with the reference translations or labels; repeat it for several reference translations",
     )
     parser.add_argument(
-        "--json", type=Path, metavar="FILE.json", help="where to write the report; default: beside the model"
+        "--json",
+        type=Path,
+        action=Once,
+        metavar="FILE.json",
+        help="where to write the report; default: beside the model",
     )
     parser.add_argument("--tokenized-bleu", action="store_true", help="also report the BLEU of the torchtext tutorials")
     add_search_options(parser)
     asked = parser.parse_args(arguments)
     leave_in_order()
     return run(lambda: evaluate(asked))
-
-
-class Once(argparse.Action):
-    """An option that may be given only once: unlike models, texts are taken one at a time."""
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
-        if getattr(namespace, self.dest) is not None:
-            parser.error(f"{self.option_strings[0]} is given twice; score one text at a time")
-        setattr(namespace, self.dest, value)
 
 
 def evaluate(asked: argparse.Namespace) -> None:
@@ -130,6 +127,7 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
 
     ConfigError if it, or the translations beside it, would replace a file that is read.
     """
+    from translate.runs import is_report
     from translate.scoring import beside
 
     name = asked.source.name if asked.split is None else asked.split.replace("/", "-")
@@ -141,8 +139,8 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
         folder = folder.parent
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"cannot write a report to {folder}; name another file: --json FILE")
-    read = {file.resolve() for file in (*checkpoints, asked.source, *(asked.reference or [])) if file is not None}
-    written = {path.resolve(), beside(path).resolve()}
+    read = {resolved(file) for file in (*checkpoints, asked.source, *(asked.reference or [])) if file is not None}
+    written = {resolved(path), resolved(beside(path))}
     if len(written) == 1 or read & written:
         raise ConfigError(
             f"the report {path} and its translations {beside(path).name} would replace each other or a file that is "
@@ -154,6 +152,8 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
         )
     if not path.name.endswith(".json"):  # It might be the text of the split, which is looked up later.
         raise ConfigError(f"the report {path} needs a name that ends in .json: --json FILE")
+    if exists(path) and not is_report(path):
+        raise ConfigError(f"{path} would be replaced by the report, and is none; name another file: --json FILE")
     return path
 
 

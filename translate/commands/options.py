@@ -3,13 +3,22 @@
 import argparse
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from translate.config.schema import DecodingConfig
     from translate.translator import Translator
 
 log = logging.getLogger("translate")
+
+
+class Once(argparse.Action):
+    """An option that may be given only once: unlike models, files are taken one at a time."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{self.option_strings[0]} is given twice; leave one out")
+        setattr(namespace, self.dest, value)
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:

@@ -12,10 +12,14 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
 from translate.errors import TranslateError
 from translate.training.interrupt import HANGUP
+
+# A full disk, a quota, a limit of the size of files (not on Windows).
+NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", None), errno.EFBIG)
 
 
 def complain(message: str) -> None:
@@ -60,10 +64,13 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
         drop_output()
         return 141
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if not has_working_directory():
+            tell("error: the working directory no longer exists; change to another one")
+            return 2
+        if error.errno not in NO_ROOM:
             raise
         drop_output()
-        tell("error: the disk is full")
+        tell("error: the disk is full" if error.errno == errno.ENOSPC else f"error: cannot write: {error.strerror}")
         return 2
     except Exception:
         if not ctrl_c.came:
@@ -73,6 +80,15 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
     finally:
         ctrl_c.forget()
     return code
+
+
+def has_working_directory() -> bool:
+    """Whether the folder that this process works in still exists."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 class CtrlC:

@@ -57,7 +57,7 @@ def standard_input() -> Iterator[list[str]]:
     begun: list[bytes] = []  # what has arrived of the current line
     number = 0
     try:
-        while block := stream.read1(BLOCK):
+        while block := read_some(stream):
             first, *others = block.split(b"\n")
             begun.append(first)
             for content in others:
@@ -78,6 +78,14 @@ def standard_input() -> Iterator[list[str]]:
         raise
     if lines:
         yield lines
+
+
+def read_some(stream: "BufferedReader") -> bytes:
+    """What has arrived on standard input, or else what comes next; nothing at its end. DataError if that fails."""
+    try:
+        return stream.read1(BLOCK)
+    except OSError as error:
+        raise DataError(f"standard input cannot be read: {error.strerror}; name a file: --input FILE") from error
 
 
 def line_of(content: bytes, number: int) -> str:
@@ -124,6 +132,10 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
+    for stream in (sys.stdout, sys.stderr):
+        if is_open_as(path, stream):  # as /dev/stdout is; a new file would replace what is in it
+            yield stream
+            return
     try:
         # What exists but is no file, such as /dev/null or a pipe, must not be replaced by one; a folder fails at once.
         if path.exists() and not path.is_file():
@@ -138,6 +150,14 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
                 raise
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}") from error
+
+
+def is_open_as(path: Path, stream: TextIO | None) -> bool:
+    """Whether this stream reads or writes the file at `path`."""
+    try:
+        return stream is not None and os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+    except (OSError, ValueError):  # There is no such file, or the stream has none.
+        return False
 
 
 def keep_part(text: TextIO, place: Path, path: Path) -> None:

@@ -13,6 +13,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from translate.commands.options import Once
 from translate.commands.run import complain, leave_in_order, run
 from translate.errors import CheckpointError
 from translate.training.interrupt import Interrupted, second_signal_ends, under_torchrun
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description="Train a translation model as described by a config file.")
     parser.add_argument(
-        "--config", type=Path, required=True, help="YAML file; docs/configuration.md explains every key"
+        "--config", type=Path, action=Once, required=True, help="YAML file; docs/configuration.md explains every key"
     )
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that replace the file's")
     again = parser.add_mutually_exclusive_group()

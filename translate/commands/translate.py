@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
+from translate.commands.options import Once, add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import leave_in_order, run
-from translate.commands.streams import open_output, progress, source_lines
+from translate.commands.streams import is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
 from translate.paths import resolved
 
@@ -26,8 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "sentences", nargs="*", metavar="SENTENCE", help="without any, --input or standard input is read"
     )
-    parser.add_argument("--input", type=Path, help="file with one sentence per line, plain, .gz or .zst")
-    parser.add_argument("--output", type=Path, help="file for the translations instead of standard output")
+    parser.add_argument("--input", type=Path, action=Once, help="file with one sentence per line, plain, .gz or .zst")
+    parser.add_argument("--output", type=Path, action=Once, help="file for the translations instead of standard output")
     parser.add_argument(
         "--n-best",
         type=positive,
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--score",
         type=Path,
+        action=Once,
         metavar="FILE",
         help="do not translate; print the natural logarithm of the probability of each line of this file as the "
         "translation of the input line",
@@ -76,6 +77,16 @@ def translate(asked: argparse.Namespace) -> None:
     checkpoints = models_of(asked)
     read = {"the model": checkpoints, "the text to translate": [asked.input], "the text to score": [asked.score]}
     refuse_to_replace(asked.output, read)
+    if (
+        asked.output
+        and not asked.sentences
+        and not asked.input
+        and asked.output.is_file()
+        and is_open_as(asked.output, sys.stdin)
+    ):
+        raise ConfigError(
+            f"the translations would replace {asked.output}, which is read; name another file: --output FILE"
+        )
     translator = Translator.load(checkpoints, asked.device)
     refuse_to_replace(asked.output, {"a text of the model's data": text_files(translator.config.data)})
     settings = settings_of(translator, asked)

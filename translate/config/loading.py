@@ -31,7 +31,11 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     problems += more
     if problems or config is None:
         raise ConfigError(_report(problems, str(path)))
-    return _complete(config, path.stem)
+    config = _complete(config, path.stem)
+    for key, value in _flat(config_to_dict(config)).items():
+        if isinstance(value, str) and not value.isascii() and not _is_utf8(value):
+            raise ConfigError(f"{path}: {key}: {value!a} is not UTF-8, as it has to be: rename that file or folder")
+    return config
 
 
 def dump_config(config: Config) -> str:
@@ -169,7 +173,19 @@ def _absolute(path: str, folder: Path) -> Path:
 
 
 def _at_home(path: str) -> Path:
-    return Path(path).expanduser() if path.startswith("~/") else Path(path)
+    try:
+        return Path(path).expanduser() if path.startswith("~/") else Path(path)
+    except RuntimeError as error:  # as in a container, for a user that the system does not know
+        raise ConfigError(f"{path}: the home folder is not known; set HOME, or write the whole path") from error
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether this is text, and not the undecodable bytes of a file's name."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _complete(config: Config, name: str) -> Config:

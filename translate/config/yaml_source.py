@@ -167,7 +167,10 @@ def _files_near(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
         return f"there is no folder {folder} either"
-    names = sorted(file.name for file in folder.iterdir() if file.suffix in {".yaml", ".yml"})
+    try:
+        names = sorted(file.name for file in folder.iterdir() if file.suffix in {".yaml", ".yml"})
+    except OSError:
+        return "the folder cannot be listed"
     if near := difflib.get_close_matches(path.name, names, n=1):
         return f"did you mean {folder / near[0]}?"
     if (shipped := Path("configs") / f"{path.stem}.yaml").is_file():

@@ -154,7 +154,7 @@ def _transfer(url: str, part: Path, timeout: float) -> bool:
     except HTTPError as error:
         error.close()
         if error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            part.unlink()
+            part.unlink(missing_ok=True)
             raise _TryAgainError("nothing to resume") from None
         raise _MirrorError(f"HTTP {error.code} {error.reason}") from None
     except (OSError, HTTPException) as error:

@@ -107,6 +107,11 @@ def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterab
                 f"spaCy model {model!r} (text.tokenizer.source_model or target_model) is not installed: "
                 f"python -m spacy download {model}, or leave that setting out to do without a model"
             ) from error
+        except Exception as error:  # Whatever else has this name may fail in any way.
+            raise ConfigError(
+                f"spaCy model {model!r} (text.tokenizer.source_model or target_model) cannot be loaded "
+                f"({type(error).__name__}); name another one, or leave that setting out"
+            ) from error
     known = [module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg]
     if language not in known:
         base = base_code(language)

@@ -34,6 +34,7 @@ from translate.training.interrupt import Interrupted
 # How long a process waits for the others, which may be encoding a corpus or validating. One that has died is noticed at
 # once: its connections close.
 PATIENCE = timedelta(days=1)
+CONNECTING = timedelta(seconds=30)  # until a process of this machine gives up that cannot reach itself
 FAREWELL = timedelta(seconds=10)  # within which a process that ends normally writes its last line
 HERE = "127.0.0.1"
 PRESENT = "translate/present"  # key in the store: how many processes have found it
@@ -251,7 +252,8 @@ class MeetingPlace:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False)
+        with _meeting():
+            self._store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=CONNECTING)
 
     def directions(self, rank: int) -> dict[str, str]:
         """The environment variables by which another process finds it."""
@@ -278,7 +280,7 @@ def _meeting() -> Iterator[None]:
     """Around the search for the other processes. ConfigError if there is no way to them."""
     try:
         yield
-    except (dist.DistError, RuntimeError) as error:
+    except (dist.DistError, RuntimeError, ValueError) as error:
         raise ConfigError(
             f"the processes of this run cannot connect: {first_line(error)}; check the network settings in "
             "the environment (MASTER_ADDR, MASTER_PORT, GLOO_SOCKET_IFNAME), or train in one process: processes=1"
