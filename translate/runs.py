@@ -115,7 +115,7 @@ class RunFolder:
         """Remove the files of an earlier run, with reports on its model, and nothing else; write this run's config."""
         with self._writing():
             weights = [file for folder in (self.states, self.snapshots) for file in folder.glob("*.safetensors")]
-            for file in (self.finished, self.model, self.config, self.metrics, *weights, *self._reports()):
+            for file in (self.finished, self.model, self.metrics, *weights, *self._reports()):
                 file.unlink(missing_ok=True)
             self._tidy()
             self._write_config(config)

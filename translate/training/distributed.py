@@ -34,7 +34,8 @@ from translate.training.interrupt import Interrupted
 # How long a process waits for the others, which may be encoding a corpus or validating. One that has died is noticed at
 # once: its connections close.
 PATIENCE = timedelta(days=1)
-CONNECTING = timedelta(seconds=30)  # until a process of this machine gives up that cannot reach itself
+CONNECTING = timedelta(seconds=30)  # until a process gives up that cannot reach itself
+MEETING = timedelta(minutes=5)  # until it gives up on others of this machine that were there; PyTorch's default
 FAREWELL = timedelta(seconds=10)  # within which a process that ends normally writes its last line
 HERE = "127.0.0.1"
 PRESENT = "translate/present"  # key in the store: how many processes have found it
@@ -254,6 +255,7 @@ class MeetingPlace:
         self.count = count
         with _meeting():
             self._store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=CONNECTING)
+        self._store.set_timeout(MEETING)
 
     def directions(self, rank: int) -> dict[str, str]:
         """The environment variables by which another process finds it."""
