@@ -2,6 +2,7 @@
 
 import logging
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -288,7 +289,8 @@ def test_n_best(translator: Translator) -> None:
             2,
             "greedy search finds one translation of each sentence, not 2; use beam search or sampling",
         ),
-        ({"search": "sample"}, 1001, "at most 1000 samples of each sentence are drawn, not 1001"),
+        ({"search": "sample"}, 1001, "at most 1000 translations of each sentence are given, not 1001"),
+        ({"search": "beam"}, 2000, "at most 1000 translations of each sentence are given, not 2000"),
         ({"beam_size": 3}, 4, "a beam of 3 cannot give 4 translations; use a beam size of 4"),
     ],
 )
@@ -298,6 +300,11 @@ def test_more_translations_than_the_search_finds(
     with pytest.raises(ConfigError) as caught:
         translator.n_best(["Hund"], n, translator.settings(**asked))
     assert str(caught.value) == message
+
+
+def test_a_thousand_samples_may_be_drawn(translator: Translator) -> None:
+    (found,) = translator.n_best(["Hund"], 1000, translator.settings(search="sample"))
+    assert len(found) == 1000
 
 
 def test_ids_translate_like_their_text(translator: Translator) -> None:
@@ -347,6 +354,13 @@ def test_models_of_another_vocabulary_do_not(source: Codec, target: Codec, tmp_p
     SavedModel(saved.config, source, target, saved.weights, {}).save(other)
     with pytest.raises(CheckpointError, match=r"other\.safetensors and .*one\.safetensors tokenize or number text"):
         Translator.load([one, other], "cpu")
+
+
+def test_models_made_in_memory_need_the_same_vocabularies_too(tmp_path: Path) -> None:
+    one = SavedModel.load(save_model(tmp_path / "model.safetensors"))
+    turned = replace(ENGLISH, vocabulary=Vocabulary(ENGLISH.vocabulary.words[::-1]))
+    with pytest.raises(ValueError, match="models that tokenize or number text differently cannot translate together"):
+        Translator(one, replace(one, target=turned))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")

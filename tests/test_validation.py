@@ -1,6 +1,8 @@
 """Validation: the loss of the references, and the scores of greedy translations, by hand or beside the translator's."""
 
 import copy
+import unicodedata
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from translate.evaluation import corpus_bleu, corpus_chrf
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.tokenizers import WordTokenizer
-from translate.text.vocabulary import Vocabulary
+from translate.text.vocabulary import EOS, Vocabulary
 from translate.translator import Translator
 from translate.validation import Validator
 
@@ -44,6 +46,31 @@ def test_the_loss_is_a_mean_over_tokens_with_the_ends(translator: Translator) ->
     found = validator()(translator.model, lambda: None)
     tokens = sum(len(ids) + 1 for ids in ENGLISH.encode(REFERENCES))
     assert found.nll == pytest.approx(-sum(translator.log_probabilities(LINES, REFERENCES)) / tokens, rel=1e-5)
+
+
+def test_the_accuracy_is_the_share_of_tokens_that_come_first(translator: Translator) -> None:
+    model = copy.deepcopy(translator.model)
+    ((dog,),) = ENGLISH.encode(["dog"])
+    with torch.no_grad():
+        model.projection.bias[dog] += 1e4  # the only token it ever says
+    tokens = [token for line in ENGLISH.encode(REFERENCES) for token in [*line, EOS]]
+    accuracy = validator()(model, lambda: None).accuracy
+    assert accuracy == pytest.approx(tokens.count(dog) / len(tokens))
+    assert 0 < accuracy < 0.5
+
+
+def test_samples_are_spread_over_the_text() -> None:
+    whole = validator()
+    few = Validator(text=whole.text, dataset=whole.dataset, target=whole.target, decoding=whole.decoding, samples=3)
+    assert few.samples == [0, 4, 8]
+
+
+def test_no_sample_is_shown_twice() -> None:
+    whole = validator()
+    dataset = Dataset("val", EncodedText.of([[4], [5]]), EncodedText.of([[4], [5]]))
+    text = replace(whole.text, source=["a", "b"], target=["a", "b"])
+    few = Validator(text=text, dataset=dataset, target=whole.target, decoding=whole.decoding, samples=3)
+    assert few.samples == [0, 1]
 
 
 @pytest.mark.parametrize(("batch", "most"), [({"max_tokens": 20}, 4), ({"max_sentences": 3}, 3), ({}, len(LINES))])
@@ -129,3 +156,11 @@ def test_a_model_that_always_answers_the_same_is_warned_of(translator: Translato
             parameter.zero_()
     warning = validator()(model, lambda: None).warning
     assert warning == "only 1 of 12 translations differ from each other: the model hardly looks at the source"
+
+
+def test_a_target_side_in_another_form_of_unicode_is_warned_of() -> None:
+    measured = validator(references=[unicodedata.normalize("NFD", f"{line} é") for line in REFERENCES])
+    translations = [f"{line} {number} é" for number, line in enumerate(REFERENCES)]
+    warning = measured._judge(1.0, 0.5, translations, 0).warning
+    assert warning is not None
+    assert "Unicode NFD" in warning

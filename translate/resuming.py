@@ -52,7 +52,8 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
                 changes.append(f"{line}, but {bound}; a new run can continue from its model with training.start_from")
         elif not is_free_to_change(key):
             changes.append(line)
-    changes += [f"the {name} text has changed" for name in ("train", "valid") if before[name] != now[name]]
+    changed = [name for name in ("train", "valid") if _text(before[name]) != _text(now[name])]
+    changes += [f"the {name} text has changed" for name in changed]
     if before.get("codecs", now["codecs"]) != now["codecs"]:
         changes.append(
             "the vocabularies have changed: because of data.train, training.start_from or a library's version"
@@ -73,6 +74,11 @@ def has_another_length(before: dict[str, Any], now: dict[str, Any]) -> bool:
 def is_free_to_change(key: str) -> bool:
     """Whether any run may be resumed with another value of this setting."""
     return any(key == free or key.startswith(f"{free}.") for free in FREE_TO_CHANGE)
+
+
+def _text(identity: list[Any]) -> list[Any]:
+    """The digests of both sides and, if they make a difference, the weights of corpora or files."""
+    return identity if any(weight != 1 for weight in identity[2:]) else identity[:2]
 
 
 def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Config]:

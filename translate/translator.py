@@ -25,7 +25,7 @@ OWN_SETTINGS = {
     "sample": {"temperature", "top_k", "seed"},
 }  # that only one search has
 
-MOST_SAMPLES = 1000  # as the widest beam
+MOST = 1000  # translations of one sentence: samples, or the widest beam
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -49,13 +49,19 @@ class Translation:
 class Translator:
     """A saved model that translates, or several with the same vocabularies that translate together.
 
-    Settings are those of the first.
+    Settings are those of the first. (In a process made by os.fork, PyTorch's threads hang: begin it with
+    torch.set_num_threads(1).)
+
+    Raises:
+        ValueError: the models tokenize or number text differently.
 
     >>> Translator.load(Path("model.safetensors")).translate(["Ein Mann fährt Fahrrad."])
     ["A man is riding a bicycle."]
     """
 
     def __init__(self, saved: SavedModel, *others: SavedModel) -> None:
+        if any((each.source, each.target) != (saved.source, saved.target) for each in others):
+            raise ValueError("models that tokenize or number text differently cannot translate together")
         self.model = Ensemble([each.model() for each in (saved, *others)]) if others else saved.model()
         # The model has the weights.
         self.saved, *self.others = (replace(each, weights={}) for each in (saved, *others))
@@ -137,8 +143,8 @@ class Translator:
             raise ConfigError(
                 f"greedy search finds one translation of each sentence, not {n}; use beam search or sampling"
             )
-        if settings.search == "sample" and n > MOST_SAMPLES:
-            raise ConfigError(f"at most {MOST_SAMPLES} samples of each sentence are drawn, not {n}")
+        if n > MOST:
+            raise ConfigError(f"at most {MOST} translations of each sentence are given, not {n}")
         if settings.search == "beam" and n > settings.beam_size:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
         self._warn_of_long(sources, tokens_read(self.model, settings), first_line)

@@ -101,6 +101,11 @@ def test_all_pairs_are_kept_where_nothing_is_wrong() -> None:
     assert selected([("ein", "one"), ("zwei drei", "two three")], FilterConfig()) == ([0, 1], [])
 
 
+@pytest.mark.parametrize("line", ["„Hund“", "(a)", "... 3", "- 我"])
+def test_a_word_may_stand_behind_a_mark(line: str) -> None:
+    assert selected([(line, line)], FilterConfig()) == ([0], [])
+
+
 def test_each_dropped_pair_is_reported_under_its_first_reason() -> None:
     pairs = [
         ("ein Hund", "a dog"),

@@ -165,6 +165,13 @@ def test_blocks_join_without_a_seam(tmp_path: Path, name: str) -> None:
     assert [line for block in blocks for line in block] == lines
 
 
+def test_a_mark_of_byte_order_counts_at_the_start_of_a_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines_module, "BLOCK", 1)
+    assert read_lines(write(tmp_path / "text.de", "\ufeffa\n\ufeffb\n")) == ["a", "\ufeffb"]
+
+
 @pytest.mark.usefixtures("small_blocks")
 def test_wrong_bytes_in_a_later_block(tmp_path: Path) -> None:
     path = write(tmp_path / "text.de", b"gut\n" * 99 + b"sch\xc3\n" + b"gut\n" * 99)

@@ -7,7 +7,7 @@ import pytest
 
 from translate.data.corpus import Part, TextPair
 from translate.data.dataset import Dataset, EncodedText
-from translate.data.reading import warn_of_shifts
+from translate.data.reading import warn_of_copies, warn_of_shifts
 
 RNG = np.random.default_rng(1)
 SOURCE = RNG.integers(1, 30, 2000)
@@ -36,6 +36,13 @@ def test_lines_that_belong_together_are_long_together(caplog: pytest.LogCaptureF
     assert said(SOURCE[few], TARGET[::-1][few], caplog) == []
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_lines_of_one_length_say_nothing_of_their_translations(turned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    rng = np.random.default_rng(1)
+    sides = rng.integers(1, 3, 2000), rng.integers(1, 30, 2000)
+    assert said(*(sides[::-1] if turned else sides), caplog) == []
+
+
 @pytest.mark.parametrize(("missing", "place"), [(0, 1), (1100, 1500)])
 def test_a_line_that_one_side_lacks(missing: int, place: int, caplog: pytest.LogCaptureFixture) -> None:
     shifted = np.delete(TARGET, missing)
@@ -49,3 +56,10 @@ def test_the_place_is_that_in_its_corpus(caplog: pytest.LogCaptureFixture) -> No
     text = replace(TEXT, parts=(Part("clean", 900, 1), Part("crawled", 1100, 1)))
     (message,) = said(SOURCE, np.concatenate([TARGET[:1100], TARGET[1100:][::-1]]), caplog, text)
     assert message.startswith("train: around crawled line 601 the lengths")
+
+
+def test_blank_pairs_are_no_copies(caplog: pytest.LogCaptureFixture) -> None:
+    train = TextPair("train", ["a", "", " "] * 9, ["b", "", " "] * 9, "1", "2", "made up")
+    valid = TextPair("val", ["c"], ["d"], "3", "4", "made up")
+    warn_of_copies(train, valid)
+    assert caplog.messages == []

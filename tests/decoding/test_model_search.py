@@ -160,6 +160,18 @@ def test_samples_hang_on_the_seed_and_the_place_of_the_line() -> None:
     assert search(model, sources, config(search="sample", seed=2), n_best=2) != samples
 
 
+def test_another_seed_is_not_the_same_one_a_line_later() -> None:
+    model, sources = random_model(), [[4, 5, 6]] * 30
+    one, other = (search(model, sources, config(search="sample", seed=seed)) for seed in (1, 2))
+    assert sum(a == b for a, b in zip(one[1:], other[:-1], strict=True)) < 10
+
+
+def test_more_samples_are_further_ones() -> None:
+    model, sources = random_model(), [source for source in random_sources(30) if source]
+    one, three = (search(model, sources, config(search="sample"), n_best=n) for n in (1, 3))
+    assert all(few[0].tokens in [h.tokens for h in more] for few, more in zip(one, three, strict=True))
+
+
 def test_a_sample_of_one_token_is_greedy_search() -> None:
     model, sources = random_model(seed=2), random_sources(40)
     greedy = [h.tokens for (h,) in search(model, sources, config(search="greedy"))]
@@ -295,6 +307,14 @@ def test_training_text_says_how_long_translations_may_be() -> None:
     assert ratio_for(sources, targets * 4, 10) == pytest.approx(1.5 * 3.8)
     targets[7] = 1000  # one odd pair
     assert ratio_for(sources, targets, 10) == LEAST_RATIO
+
+
+def test_one_pair_in_a_hundred_may_be_longer_than_translations_get() -> None:
+    sources, targets = np.full(1000, 10), np.full(1000, 10)
+    targets[:20] = 60  # Two in a hundred count,
+    assert ratio_for(sources, targets, 0) == 9.0
+    targets[5:] = 10  # and one in two hundred does not.
+    assert ratio_for(sources, targets, 0) == LEAST_RATIO
 
 
 @pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])

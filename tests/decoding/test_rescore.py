@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import torch
 from test_model_search import VOCABULARY, config, next_log_probs, random_model, random_sources
 
 from translate.decoding.rescore import log_probabilities
@@ -39,6 +40,20 @@ def test_batches_change_nothing() -> None:
         log_probabilities(model, [s], [t], config(batch_tokens=1))[0] for s, t in zip(SOURCES, TARGETS, strict=True)
     ]
     assert together.tolist() == pytest.approx(alone, abs=1e-4)
+
+
+def test_pairs_are_batched_by_their_longer_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokens = random_model(), []
+    forward = model.forward
+
+    def spy(*batch: torch.Tensor) -> torch.Tensor:
+        tokens.append(batch[2].numel())
+        return forward(*batch)
+
+    monkeypatch.setattr(model, "forward", spy)
+    log_probabilities(model, [[4]] * 12, [[5] * 9] * 12, config(batch_tokens=40))
+    assert max(tokens) <= 40
+    assert sum(tokens) == 120
 
 
 def test_nothing_translates_to_nothing_else() -> None:

@@ -2,13 +2,22 @@
 
 import json
 import math
+import unicodedata
 from collections.abc import Callable
 
 import pytest
 import sacrebleu
 
 from translate.errors import DataError
-from translate.evaluation import EvaluationReport, corpus_bleu, corpus_chrf, evaluate, tokenized_bleu
+from translate.evaluation import (
+    EvaluationReport,
+    corpus_bleu,
+    corpus_chrf,
+    evaluate,
+    form_warning,
+    spaces_warning,
+    tokenized_bleu,
+)
 
 REFERENCES = [
     "A small boat lies in the harbour.",
@@ -136,6 +145,19 @@ def test_many_equal_translations_are_warned_of() -> None:
     assert report.format().endswith(f"\nwarning: {report.warning}")
     assert report.to_dict()["warning"] == report.warning
     assert evaluate(["A dog runs."] * 10, ["A dog runs."] * 10).warning is None
+
+
+def test_one_line_in_a_hundred_with_letters_and_marks_apart_is_warned_of() -> None:
+    whole = ["schön"] * 2 + ["gut"] * 98
+    apart = [unicodedata.normalize("NFD", line) for line in whole]
+    assert form_warning(whole, apart) is not None
+    assert form_warning(whole[1:] + ["gut"] * 2, apart[1:] + ["gut"] * 2) is None  # fewer than one in a hundred
+
+
+def test_a_few_long_words_are_no_text_without_spaces() -> None:
+    lines = ["Three sisters draw a bicycle."] * 3 + ["Donaudampfschifffahrtsgesellschaft"] * 2
+    assert spaces_warning(lines, "jp") is None
+    assert spaces_warning(lines[1:] + lines[3:], "jp") is not None
 
 
 @pytest.mark.parametrize("score", [evaluate, corpus_bleu, corpus_chrf, tokenized_bleu])

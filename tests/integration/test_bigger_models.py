@@ -2,24 +2,22 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from test_trouble import trainer_of
-from tiny_runs import TinyProject, assert_same_run, sigterm, stop, update
+from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, sigterm, stop, update
 from torch import Tensor
 
-from translate.data.batching import Indices
 from translate.data.dataset import Dataset, EncodedText
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training import rehearsal as rehearsal_module
-from translate.training.distributed import Part, Processes
-from translate.training.memory import TensorMemory
-from translate.training.rehearsal import largest_batch
+from translate.training.memory import TensorMemory, lasting_memory
+from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
 from translate.training.tracking import Bar
 from translate.training.trainer import Trainer
 
@@ -49,8 +47,9 @@ def test_activation_checkpointing_changes_nothing_and_can_be_switched_on_later(
 def test_the_rehearsal_changes_nothing(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    rehearsed = uninterrupted()  # before the patch: it would be the run without one, too
     monkeypatch.setattr(Trainer, "_try", lambda self, largest: None)
-    assert_same_run(train(tiny.config()), uninterrupted())
+    assert_same_run(train(tiny.config()), rehearsed)
 
 
 def passed(trainer: Trainer, pairs: Tensor) -> int:
@@ -83,6 +82,15 @@ def test_no_batch_takes_more_than_the_one_that_is_tried(settings: tuple[str, ...
     assert passed(trainer, largest.pairs) > 0.97 * max(needs)
 
 
+def train_on(trainer: Trainer, lengths: np.ndarray) -> None:
+    """Give it made-up pairs of these lengths, (pairs, 2), instead of its own."""
+    rng = np.random.default_rng(1)
+    source, target = (EncodedText.of([rng.integers(4, 20, length) for length in side]) for side in lengths.T)
+    trainer.dataset = Dataset("made up", source, target)
+    places = np.arange(len(lengths))
+    trainer.plan = replace(trainer.plan, pairs=places, source_lengths=lengths[:, 0], target_lengths=lengths[:, 1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("deep", ["encoder", "decoder"])
 def test_the_largest_batch_where_sides_differ_in_length(deep: str, tiny: TinyProject) -> None:
@@ -90,9 +98,7 @@ def test_the_largest_batch_where_sides_differ_in_length(deep: str, tiny: TinyPro
     trainer = trainer_of(tiny, f"model.{deep}_layers=6", "training.batch={max_tokens: 500, max_sentences: 10}")
     rng = np.random.default_rng(1)
     pairs = np.concatenate([rng.integers((3, 20), (6, 40), (50, 2)), rng.integers((20, 3), (40, 6), (50, 2))])
-    source, target = (EncodedText.of([rng.integers(4, 20, length) for length in side]) for side in pairs.T)
-    trainer.dataset = Dataset("made up", source, target)
-    trainer.plan = replace(trainer.plan, pairs=np.arange(100), source_lengths=pairs[:, 0], target_lengths=pairs[:, 1])
+    train_on(trainer, pairs)
     largest = largest_batch(trainer.plan, 0, trainer.model)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
     assert passed(trainer, largest.pairs) > 0.97 * max(needs)
@@ -100,13 +106,15 @@ def test_the_largest_batch_where_sides_differ_in_length(deep: str, tiny: TinyPro
     assert (pairs[largest.pairs, 0].mean() > pairs[largest.pairs, 1].mean()) == (deep == "encoder")
 
 
-class FirstOfTwo(Processes):
-    """One of two processes, of which the other does nothing."""
-
-    count = neighbours = 2
-
-    def parts(self, batches: Sequence[Indices]) -> list[Part]:
-        return [Part(batch[::2], 1) for batch in batches] if len(batches) == 1 else [Part(batches[0], 1)]
+@pytest.mark.slow
+@pytest.mark.parametrize("longer", ["source", "target"])
+def test_the_largest_batch_may_be_one_of_few_long_rows(longer: str, tiny: TinyProject) -> None:
+    """Attention takes memory with the square of the length."""
+    trainer = trainer_of(tiny, "model.heads=8", "model.encoder_layers=4", "training.batch.max_tokens=400")
+    train_on(trainer, np.array([[3, 3]] * 100 + [[199, 3] if longer == "source" else [3, 199]] * 2))
+    largest = largest_batch(trainer.plan, 0, trainer.model)
+    needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
+    assert passed(trainer, largest.pairs) > 0.97 * max(needs)
 
 
 @pytest.mark.parametrize(("accumulate", "share"), [(1, 0.5), (2, 1.0)])
@@ -145,3 +153,25 @@ def test_a_warning_when_it_is_more_than_there_is(
         "and raise training.batch.accumulate to make up for it, or set training.activation_checkpointing: true"
     )
     assert said[1].startswith("memory: about ")
+
+
+@pytest.mark.parametrize(("share", "processes", "warned"), [(1.5, 1, False), (1.5, 2, True), (0.5, 1, True)])
+def test_what_is_free_is_shared_and_what_is_to_come_counts(
+    share: float, processes: int, warned: bool, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = trainer_of(tiny)
+    optimizers, config, cpu = trainer.update.optimizers, trainer.config, torch.device("cpu")
+    to_come = lasting_memory(trainer.model, optimizers, config, cpu).to_come
+    monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: share * to_come)
+    said: list[str] = []
+    with rehearsal(
+        LargestBatch(np.arange(1), 1),
+        model=trainer.model,
+        optimizers=optimizers,
+        config=config,
+        device=cpu,
+        processes=processes,
+        say=said.append,
+    ):
+        torch.zeros(1)
+    assert any(line.startswith("warning: training takes more memory than") for line in said) == warned

@@ -1,8 +1,11 @@
 """The log of the training itself: the figures of an update, beside plain PyTorch's."""
 
+import itertools
+import json
+
 import pytest
 import torch
-from tiny_runs import TinyProject, rows
+from tiny_runs import TinyProject, rows, sigterm, stop, update
 from torch.nn.functional import cross_entropy
 
 from translate.data.batching import make_batch
@@ -27,3 +30,30 @@ def test_the_first_update_has_its_loss_with_label_smoothing_and_without(tiny: Ti
     assert abs(loss - nll) > 1e-3
     logged = rows(run)[0]
     assert (logged["loss"], logged["nll"]) == pytest.approx((loss, nll), abs=1e-4)
+
+
+def shown(err: str) -> list[str]:
+    """The updates whose figures were shown."""
+    return [line.partition(":")[0] for line in err.split("\n") if line.startswith("update ") and "loss" in line]
+
+
+def test_lines_of_figures_name_their_update(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tiny.config())
+    expected = [f"update {step} of 21" for step in (4, 7, 8, 12, 14, 16, 20, 21)]
+    assert shown(capsys.readouterr().err) == expected
+    stop(sigterm, update(9), tiny, overwrite=True)
+    capsys.readouterr()
+    train(tiny.config(), resume=True)
+    assert shown(capsys.readouterr().err) == expected[3:]
+
+
+def test_rows_say_where_they_are_and_how_fast_it_went(tiny: TinyProject) -> None:
+    run = train(tiny.config())
+    lines = [json.loads(line) for line in run.metrics.read_text(encoding="utf-8").splitlines()]
+    figures = [row for row in lines if row["kind"] == "train"]
+    assert [row["epoch"] for row in figures] == pytest.approx([row["step"] / 7 for row in figures])
+    for before, row in itertools.pairwise(figures):
+        seconds = row["timing"]["seconds"] - before["timing"]["seconds"]
+        tokens = row["target_tokens"] - before["target_tokens"]
+        speed = row["timing"]["target_tokens_per_second"]
+        assert tokens / (seconds + 0.002) <= speed <= tokens / max(seconds - 0.002, 1e-9)

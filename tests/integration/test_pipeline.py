@@ -7,12 +7,14 @@ import math
 import os
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, write_split
 from torch import Tensor
 
@@ -152,6 +154,16 @@ def test_validation_is_without_dropout_and_training_with_it(tiny: TinyProject, m
     monkeypatch.setattr(Update, "add", spy_add)
     train(tiny.config("training.max_steps=2", "training.validate_every=1"))
     assert modes[-4:] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(("r_drop", "rows_at_once"), [(0.0, 200), (1.0, 400)])
+def test_the_arithmetic_is_measured_for_the_rows_of_a_pass(
+    r_drop: float, rows_at_once: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(pipeline, "resolve_precision", lambda *_, rows, width: asked.append(rows) or torch.float32)
+    train(tiny.config(f"training.r_drop={r_drop}", "training.max_steps=1"))
+    assert asked == [rows_at_once]
 
 
 @pytest.mark.parametrize(("plain", "calls"), [("[]", 1), ("[memory]", 0)])
@@ -552,6 +564,15 @@ def test_sentences_longer_than_the_positions(split: str, remedy: str, positions:
     assert remedy in str(caught.value)
 
 
+def test_what_is_filtered_needs_no_position(tiny: TinyProject) -> None:
+    corpus = tiny.folder / "corpus"
+    write_split(corpus, "train", ["bako fide"] * 8 + ["bako " * 40], ["koba defi"] * 8 + ["koba"])
+    write_split(corpus, "val", ["bako"], ["koba"])
+    learned = ("model.positions=learned", "model.max_positions=30", "data.filter.max_tokens=20")
+    run = train(tiny.config(f"data.root={corpus}", *learned, "training.max_epochs=1"))
+    assert newest_state(run)[1]["step"] == 1
+
+
 @pytest.fixture
 def downloads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders that were asked for, each filled with a made-up corpus instead of Multi30k."""
@@ -629,9 +650,19 @@ def test_a_model_file_holds_the_weights_of_its_step(tiny: TinyProject) -> None:
     assert_same_tensors(read_tensors(run.model)[0], weights_after(run, step))
 
 
+def let_validations_find(monkeypatch: pytest.MonkeyPatch, *found: Validation) -> Iterator[Validation]:
+    """These, one after the other; what comes back are those that are left."""
+    left = iter(found)
+    monkeypatch.setattr(Validator, "__call__", lambda *_: next(left))
+    return left
+
+
+def with_loss(nll: float) -> Validation:
+    return Validation(nll, 0.0, {}, 0, "", None, [])
+
+
 def test_a_mean_that_is_worse_is_not_kept(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    losses = iter([2.0, 1.0, 3.0, 1.5])  # of three epochs and of the mean
-    monkeypatch.setattr(Validator, "__call__", lambda *_: Validation(next(losses), 0.0, {}, 0, "", None, []))
+    losses = let_validations_find(monkeypatch, *map(with_loss, [2.0, 1.0, 3.0, 1.5]))  # three epochs and the mean
     run = train(tiny.config("training.average_last=2", "training.best=loss", "training.keep_last=9"))
     assert list(losses) == []
     assert_same_tensors(read_tensors(run.model)[0], weights_after(run, 14))
@@ -643,8 +674,54 @@ def test_a_mean_that_is_worse_is_not_kept(tiny: TinyProject, monkeypatch: pytest
 def test_any_number_is_better_than_none(
     losses: list[float], best: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = iter(losses)
-    monkeypatch.setattr(Validator, "__call__", lambda *_: Validation(next(found), 0.0, {}, 0, "", None, []))
+    let_validations_find(monkeypatch, *map(with_loss, losses))
     run = train(tiny.config("training.best=loss"))
     assert json.loads(run.finished.read_text(encoding="utf-8"))["best_update"] == best
     assert SavedModel.load(run.model).about["validation"]["step"] == best
+
+
+@pytest.mark.parametrize(("last", "warned"), [(math.nan, True), (2.0, False)])
+def test_a_run_without_a_finite_loss_is_warned_of(
+    last: float, warned: bool, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    let_validations_find(monkeypatch, *map(with_loss, [math.nan, math.nan, last]))
+    train(tiny.config("training.best=loss"))
+    assert ("the loss was not a number at any validation: the model is useless" in caplog.text) == warned
+
+
+def test_patience_counts_validations_in_a_row(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    let_validations_find(monkeypatch, *map(with_loss, [3.0, 4.0, 2.0, 4.0, 1.0, 4.0]))
+    run = train(tiny.config("training.best=loss", "training.patience=2", "training.max_epochs=6"))
+    assert json.loads(run.finished.read_bytes())["updates"] == 6 * 7
+
+
+@pytest.mark.parametrize(
+    ("best", "figures", "step"),
+    [
+        ("bleu", (34.611, 34.614), 7),  # shown as equal: the loss decides
+        ("bleu", (34.611, 34.621), 14),
+        ("accuracy", (0.7312, 0.7349), 14),
+        ("loss", (-2.001, -2.0), 14),
+    ],
+)
+def test_scores_are_compared_as_they_are_shown_and_other_figures_as_they_are(
+    best: str, figures: tuple[float, float], step: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for figure, nll in zip(figures, (1.0, 2.0), strict=True):
+        accuracy = figure if best == "accuracy" else 0.5
+        found.append(Validation(-figure if best == "loss" else nll, accuracy, {"bleu": figure}, 0, "", None, []))
+    let_validations_find(monkeypatch, *found)
+    run = train(tiny.config(f"training.best={best}", "training.max_epochs=2"))
+    assert SavedModel.load(run.model).about["validation"]["step"] == step
+
+
+def test_where_patience_ends_a_run_the_mean_is_measured_too(tiny: TinyProject) -> None:
+    run = train(tiny.config("training.optimizer.lr=1e-15", "training.patience=2", "training.average_last=2"))
+    assert [row["kind"] for row in rows(run)][-1] == "validation of the mean"
+    assert newest_state(run)[1]["step"] == 21
+
+
+def test_one_validation_has_no_mean(tiny: TinyProject) -> None:
+    run = train(tiny.config("training.average_last=2", "training.max_epochs=1"))
+    assert [row["kind"] for row in rows(run)] == ["train", "train", "validation"]

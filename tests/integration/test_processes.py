@@ -18,11 +18,13 @@ import numpy as np
 import pytest
 import torch
 from test_trouble import gradients, trainer_of
-from tiny_runs import TinyProject, assert_same_run, newest_state, rows, sigterm, stop, update
+from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, newest_state, rows, sigterm, stop, update, write_split
 
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
+from translate.training.checkpoint import pack
+from translate.training.distributed import ALONE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -81,6 +83,17 @@ def ended(processes: list["subprocess.Popen[bytes]"], folder: Path) -> tuple[lis
     return codes, [(folder / f"stderr-{rank}").read_text(encoding="utf-8") for rank in range(len(processes))]
 
 
+def in_two_processes(tiny: TinyProject, jobs: list[tuple[str, dict[str, Any]]]) -> None:
+    """One job of process.py after the other."""
+    config, file = tiny.folder / "tiny.yaml", tiny.folder / "jobs.json"
+    tiny.config()  # writes the file
+    file.write_text(json.dumps(jobs), encoding="utf-8")
+    processes = launch(2, Path(__file__).with_name("process.py"), config, file, folder=tiny.folder)
+    codes, said = ended(processes, tiny.folder)
+    assert codes == [0, 0], "\n\n".join(said)
+    assert said[1] == ""  # The first speaks for both.
+
+
 @pytest.fixture(scope="module")
 def two(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
     """A folder with all that two processes have done, one job after the other, so that they start only once."""
@@ -107,13 +120,7 @@ def two(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyProj
         output = f"output={tiny.folder}/one, then two, {name}"
         stop(sigterm, update(4), one, output, *WITHOUT_DROPOUT, *settings)
         run(f"one, then two, {name}", *WITHOUT_DROPOUT, *settings, resume=True)
-    config = tiny.folder / "tiny.yaml"
-    tiny.config()  # writes the file
-    (tiny.folder / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
-    processes = launch(2, Path(__file__).with_name("process.py"), config, tiny.folder / "jobs.json", folder=tiny.folder)
-    codes, said = ended(processes, tiny.folder)
-    assert codes == [0, 0], "\n\n".join(said)
-    assert said[1] == ""  # The first speaks for both.
+    in_two_processes(tiny, jobs)
     return tiny
 
 
@@ -154,10 +161,27 @@ def test_resumed_by_as_many_processes(name: str, two: TinyProject) -> None:
     assert_same_run(RunFolder(two.folder / f"interrupted {name}"), RunFolder(two.folder / f"uninterrupted {name}"))
 
 
-@pytest.mark.parametrize("name", INTERRUPTED)
-def test_processes_draw_their_own_dropout(name: str, two: TinyProject) -> None:
-    tensors, _ = newest_state(RunFolder(two.folder / f"uninterrupted {name}"))
+def test_processes_draw_their_own_dropout(tiny: TinyProject) -> None:
+    """Parts of the same shape take as many random numbers: only another seed makes another state."""
+    for split in ("train", "val"):
+        write_split(tiny.folder / "even", split, ["bako fide"] * 40, ["koba defi"] * 40)
+    overrides = [f"data.root={tiny.folder}/even", "training.max_steps=2"]
+    in_two_processes(tiny, [("run", {"overrides": overrides})])
+    tensors, _ = newest_state(RunFolder(tiny.folder / "run"))
     assert not torch.equal(tensors["random.cpu"], tensors["random.cpu.1"])
+
+
+def test_another_number_of_processes_draws_anew_after_each_update(tiny: TinyProject) -> None:
+    trainer = trainer_of(tiny)
+    trainer.progress.best_step = 0
+    tensors = pack(trainer.parallel, trainer.update.optimizers, ALONE)
+    values = trainer.progress.to_dict()
+    trainer.processes = FirstOfTwo()
+    drawn = []
+    for step in (3, 3, 4):
+        trainer.resume(tensors, {"progress": {**values, "step": step}})
+        drawn.append(torch.rand(3).tolist())
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 @pytest.mark.parametrize("name", INTERRUPTED)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, rows, sigint, sigterm, stop, update
+from torch import Tensor
 
 from translate import device
 from translate import validation as validation_module
@@ -72,6 +73,19 @@ def test_the_time_of_updates_is_kept_with_their_tokens(tiny: TinyProject) -> Non
     seconds = timing[7]["seconds"] - timing[4]["seconds"]
     (target_tokens,) = [row["target_tokens"] for row in rows(run) if row["kind"] == "train" and row["step"] == 7]
     assert 0 < timing[7]["target_tokens_per_second"] <= 1.01 * target_tokens / seconds
+
+
+def test_the_seconds_of_a_resumed_run_are_its_own(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop(sigterm, update(9), tiny)
+    resume = Trainer.resume
+
+    def long_ago(self: Trainer, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        values["progress"]["seconds"] += 1000.0
+        resume(self, tensors, values)
+
+    monkeypatch.setattr(Trainer, "resume", long_ago)
+    finished = json.loads(train(tiny.config(), resume=True).finished.read_bytes())
+    assert 0 <= finished["update_seconds"] <= finished["seconds"] < 1000
 
 
 def test_sigterm_while_a_state_is_written_waits_for_that_one_alone(
@@ -256,3 +270,12 @@ def test_the_arithmetic_stays_what_was_measured_first(
     run = train(tiny.config("training.precision=auto"), resume=True)
     assert json.loads(run.finished.read_bytes())["dtype"] == "bfloat16"
     assert sum("0.04 times as fast as float32" in message for message in caplog.messages) == 1
+
+
+def test_the_same_text_may_be_named_in_another_way(tiny: TinyProject) -> None:
+    files = f"{{source: {tiny.corpus}/train.de, target: {tiny.corpus}/train.en}}"
+    run = train(tiny.config("training.max_steps=2"))
+    for way in ("train", "[train]", "[{split: train}]", files, f"[{files}]"):
+        assert train(tiny.config("training.max_steps=2", f"data.train={way}"), resume=True) == run
+    with pytest.raises(CheckpointError, match="the train text has changed"):
+        train(tiny.config("training.max_steps=2", "data.train=[{split: train, weight: 2}]"), resume=True)

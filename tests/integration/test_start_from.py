@@ -101,6 +101,13 @@ def test_other_settings_are_refused_and_nothing_is_begun(
     assert not (tiny.folder / "tuned").exists()
 
 
+def test_bpe_dropout_may_differ_from_that_of_the_model(tiny: TinyProject) -> None:
+    bpe = ("text.tokenizer.kind=bpe", "text.tokenizer.vocab_size=40", "training.max_steps=1")
+    model = train(tiny.config(*bpe)).model
+    asked = (f"training.start_from={model}", "text.tokenizer.dropout=0.1", f"output={tiny.folder}/tuned")
+    assert train(tiny.config(*bpe, *asked)).model.is_file()
+
+
 @pytest.mark.parametrize(("side", "language"), [("source", "de"), ("target", "en")])
 def test_another_language_has_no_start(side: str, language: str, tiny: TinyProject, other: tuple[str, ...]) -> None:
     for split in ("train", "val"):

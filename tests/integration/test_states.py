@@ -16,6 +16,7 @@ from translate.errors import CheckpointError
 from translate.files import unfinished
 from translate.pipeline import train
 from translate.runs import RunFolder
+from translate.storage import write_tensors
 from translate.training.checkpoint import StateStore
 
 pytestmark = pytest.mark.slow
@@ -52,6 +53,16 @@ def test_a_damaged_state_is_passed_over(
     assert "going back to the state before it" in caplog.text
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 15
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+def test_a_state_of_another_format_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = StateStore(tmp_path, keep_last=2)
+    store.save(1, {"weight": torch.ones(1)}, {"own": True})
+    store.wait()
+    newer = tmp_path / "step-00000002.safetensors"
+    write_tensors(newer, {"weight": torch.zeros(1)}, {"format": "translate training state 2"})
+    assert store.load_newest()[1]["own"]
+    assert caplog.messages == [f"{newer} is not a training state of this version; going back to the state before it"]
 
 
 def test_no_sound_state(tiny: TinyProject) -> None:

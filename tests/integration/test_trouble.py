@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows
+from tiny_runs import FirstOfTwo, TinyProject, assert_same_tensors, at_call, newest_state, rows
 from torch import Tensor
 
 from translate.errors import CheckpointError, TrainingError
 from translate.model.transformer import Transformer
+from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training import objective as objective_module
-from translate.training.tracking import MetricsLog
+from translate.training.tracking import MetricsLog, NoBar
 from translate.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
@@ -144,7 +145,7 @@ def test_a_validation_that_is_no_number_is_the_worst_there_is(tiny: TinyProject)
     blown_up = ("training.optimizer.lr=1e38", "training.schedule={kind: constant}", "training.max_steps=3")
     for best in ("loss", "bleu"):
         run = train(tiny.config(*blown_up, f"training.best={best}"), overwrite=True)
-        assert run.model.is_file()
+        assert SavedModel.load(run.model).about["validation"]["nll"] is None
         summary = json.loads(run.finished.read_text(encoding="utf-8"), parse_constant=pytest.fail)
         assert summary["best_loss" if best == "loss" else "best_bleu"] in (None, 0.0)
 
@@ -202,6 +203,46 @@ def test_pieces_get_smaller_until_they_fit(
     # What is told is what a piece takes.
     (rows_told,) = [int(told[1]) for line in said if (told := re.search(r"activations of (\d+) rows of", line))]
     assert rows_told < 20
+
+
+def test_what_was_added_up_before_memory_ran_out_does_not_count_twice(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ("model.dropout=0.0", "training.batch.max_tokens=60", "training.batch.accumulate=3")
+    settings += ("training.max_steps=4", "training.optimizer={kind: adam, lr: 1e-3}", "training.clip_norm=null")
+    undisturbed = newest_state(train(tiny.config(*settings)))[0]
+    at_call(monkeypatch, Transformer, "forward", 1 + 3 + 3, full)  # the last of three batches of update 2
+    disturbed = newest_state(train(tiny.config(*settings), overwrite=True))[0]
+    moments = [name for name in undisturbed if name.endswith(("exp_avg", "exp_avg_sq"))]
+    assert moments
+    for name in moments:
+        torch.testing.assert_close(disturbed[name], undisturbed[name], rtol=1e-3, atol=1e-7, msg=name)
+
+
+def test_pieces_get_smaller_as_long_as_one_batch_has_pairs_to_divide(tiny: TinyProject) -> None:
+    trainer = trainer_of(tiny)
+    trainer.bar = NoBar(total=1, done=0)
+
+    def work() -> int:
+        if trainer.pieces < 4:
+            full()
+        return trainer.pieces
+
+    assert trainer._until_it_fits(work, [np.arange(1), np.arange(8)]) == 4
+
+
+def test_one_of_several_processes_does_not_try_again_alone(tiny: TinyProject) -> None:
+    trainer = trainer_of(tiny)
+    trainer.bar, trainer.processes = NoBar(total=1, done=0), FirstOfTwo()
+    tries: list[int] = []
+
+    def work() -> None:
+        tries.append(1)
+        full()
+
+    with pytest.raises(RuntimeError):
+        trainer._until_it_fits(work, [np.arange(8)])
+    assert (len(tries), trainer.pieces) == (1, 1)
 
 
 @pytest.mark.parametrize("update", [1, 4])

@@ -179,6 +179,16 @@ def test_fresh_weights_have_the_scale_of_positions(tie: str) -> None:
         assert not embedding.tokens.weight[PAD].any()
 
 
+@pytest.mark.parametrize("tie", get_args(ModelConfig.model_fields["tie"].annotation))
+def test_a_fresh_projection_prefers_no_token(tie: str) -> None:
+    torch.manual_seed(0)
+    config = ModelConfig.model_validate({"d_model": 64, "heads": 2, "tie": tie})
+    model = build_transformer(config, source_size=400, target_size=400, pad=PAD)
+    assert not model.projection.bias.any()
+    expected = (2 / (400 + 64)) ** 0.5 if tie == "none" else 64**-0.5
+    assert model.projection.weight.std().item() == pytest.approx(expected, rel=0.03)
+
+
 # --- decoding token by token -----------------------------------------------------------------------------------------
 
 

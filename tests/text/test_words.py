@@ -9,7 +9,10 @@ import pytest
 import spacy
 from spacy.tokenizer import Tokenizer
 
+from translate.config.schema import TextConfig
 from translate.errors import ConfigError, DataError
+from translate.text import words as words_module
+from translate.text.build import build_codecs
 from translate.text.spacing import Spacing
 from translate.text.tokenizers import tokenizer_from_dict
 from translate.text.words import WordTokenizer, _spacy_tokenizer
@@ -93,6 +96,13 @@ def test_a_configured_model_cuts(tmp_path: Path) -> None:
     tokenizer = WordTokenizer("en", model=str(tmp_path))
     assert list(tokenizer.tokenize(["ab c"])) == [["a", "b", "c"]]
     assert tokenizer.packages == ("spacy", str(tmp_path))
+
+
+def test_each_side_has_its_own_spacy_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words_module, "_spacy_tokenizer", lambda language, model: spacy.blank(language).tokenizer)
+    config = TextConfig.model_validate({"tokenizer": {"kind": "word", "source_model": "one", "target_model": "two"}})
+    source, target = build_codecs(config, ("de", "en"), ["Ein Hund."], ["A dog."])
+    assert (source.tokenizer.packages, target.tokenizer.packages) == (("spacy", "one"), ("spacy", "two"))
 
 
 def test_a_missing_model_names_the_command_that_installs_it() -> None:

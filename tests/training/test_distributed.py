@@ -40,6 +40,14 @@ def test_parts_are_the_batch(size: int, count: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_every_part_of_a_batch_has_short_pairs_and_long_ones(count: int) -> None:
+    for rank in range(count):
+        ((pairs, _),) = group_of(rank, count).parts([np.arange(60)])
+        assert pairs.min() < count
+        assert pairs.max() >= 60 - count
+
+
 @pytest.mark.parametrize("size", [1, 2, 7])
 @pytest.mark.parametrize("pieces", [1, 2, 4, 8])
 def test_pieces_are_the_part(size: int, pieces: int) -> None:
@@ -83,6 +91,17 @@ def test_seeds_differ() -> None:
     assert len(seeds) == 125
     assert seed_of(1, 2, 3) == seed_of(1, 2, 3)
     torch.manual_seed(max(seeds))  # every one of them fits
+
+
+def test_every_process_goes_its_own_way() -> None:
+    drawn = []
+    for rank in range(3):
+        torch.manual_seed(1)
+        group_of(rank, 3).part_ways(seed=1)
+        drawn.append(tuple(torch.rand(3).tolist()))
+    torch.manual_seed(1)
+    assert drawn[0] == tuple(torch.rand(3).tolist())
+    assert len(set(drawn)) == 3
 
 
 def test_random_states_of_another_number_of_processes_are_made_anew() -> None:

@@ -145,7 +145,8 @@ def test_a_table_that_recordings_read_outlives_the_longer_one_in_its_place() -> 
         assert tables[name]() is not None
 
 
-def test_tables_of_positions_do_not_grow_while_something_is_recorded() -> None:
+@pytest.mark.parametrize("lengths", [(600, 5), (5, 700)], ids=["source", "target"])
+def test_tables_of_positions_do_not_grow_while_something_is_recorded(lengths: tuple[int, int]) -> None:
     model = small_model()
     grown: list[bool] = []
 
@@ -160,7 +161,7 @@ def test_tables_of_positions_do_not_grow_while_something_is_recorded() -> None:
     update.add(UPDATES[0][0], 1.0, last=True)
     update.step(0.01)
     update.begin()
-    update.add(batch((600, 700), seed=8), 1.0, last=True)
+    update.add(batch(lengths, seed=8), 1.0, last=True)
     assert grown == [False]
 
 

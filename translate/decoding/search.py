@@ -97,10 +97,14 @@ def search(
 
 
 def _draws(seed: int, places: NDArray[np.integer], limits: list[int], count: int) -> Tensor:
-    """Random numbers from 0 to below 1 for K = `count` samples of each source, (B, T, K): the same in any batch."""
+    """Random numbers from 0 to below 1 for K = `count` samples of each source, (B, T, K): the same in any batch.
+
+    Further samples of a source change none of those before them.
+    """
     draws_BTK = np.zeros((len(places), max(limits), count))
     for draws_TK, place, limit in zip(draws_BTK, places.tolist(), limits, strict=True):
-        draws_TK[:limit] = np.random.default_rng([seed, place]).random((limit, count))
+        for number in range(count):
+            draws_TK[:limit, number] = np.random.default_rng([seed, place, number]).random(limit)
     return torch.from_numpy(draws_BTK)
 
 
