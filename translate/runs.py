@@ -70,7 +70,7 @@ class RunFolder:
             if self.config.is_file() and self.config.read_bytes().startswith(WRITTEN.encode()):
                 return []
             files = (self.config, self.metrics, *self.snapshots.glob("*.safetensors"), *self._reports())
-            return [file for file in files if file.exists()]
+            return [file for file in files if file.is_file()]
 
     def has_states(self) -> bool:
         """Whether there is a state to resume from."""
