@@ -77,12 +77,6 @@ def test_files_are_somebodys_own_unless_a_run_wrote_the_config(name: str, tmp_pa
     assert run.files_of_others() == []
 
 
-def test_configs_of_earlier_versions_lack_their_first_line(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    run.config.write_text("seed: 1\n")
-    assert run.was_cut_off("seed: 1\n")
-
-
 @pytest.mark.parametrize("name", ["model.safetensors", "states/step-00000001.safetensors", "finished.json"])
 def test_a_folder_is_taken_by_a_run_and_by_what_is_left_of_a_finished_one(name: str, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)

@@ -115,6 +115,30 @@ def test_a_file_that_is_replaced_while_it_is_read(path: Path, monkeypatch: pytes
     assert (found["weight"].tolist(), values) == ([1, 1, 1], {"name": "newer"})
 
 
+def test_a_file_that_is_replaced_by_a_shorter_one_while_it_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = storage.safe_open
+
+    def replace_first(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        found = opened(*arguments, **options)
+        written = path.stat().st_mtime_ns
+        write_tensors(path, {"weight": torch.ones(1)}, {})
+        os.utime(path, ns=(written + 1, written + 1))
+        raise RuntimeError(f"file is smaller than the required mapping size of {found}")
+
+    monkeypatch.setattr(storage, "safe_open", replace_first)
+    assert read_tensors(path)[0]["weight"].tolist() == [1]
+
+
+def test_a_lack_of_memory_is_no_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError("unable to mmap")
+
+    monkeypatch.setattr(storage, "safe_open", fail)
+    with pytest.raises(RuntimeError, match="unable to mmap"):
+        read_tensors(path)
+
+
 @pytest.mark.parametrize(("before", "after"), [(b'"I64"', b'"U64"'), (b"[2,3]", b"[3,2]")], ids=["type", "shape"])
 def test_another_type_or_shape_of_the_same_size(before: bytes, after: bytes, path: Path) -> None:
     content = path.read_bytes()

@@ -63,7 +63,10 @@ class RunFolder:
         return self.is_taken() or self.metrics.exists()
 
     def files_of_others(self) -> list[Path]:
-        """Somebody's own files, which a run would replace or remove: those here if no run has written the config."""
+        """Somebody's own files, which a run would replace or remove: those here if no run has written the config.
+
+        A model, a state and finished.json count as a run's.
+        """
         if self.is_taken():
             return []
         with self._writing():
@@ -81,8 +84,7 @@ class RunFolder:
         if self.has_states() or self.finished.exists():
             return False
         with suppress(OSError, ValueError):
-            # Earlier versions wrote no first line.
-            return self.config.read_text(encoding="utf-8").removeprefix(WRITTEN) == config
+            return self.config.read_text(encoding="utf-8") == WRITTEN + config
         return False
 
     def damage_of_model(self) -> str | None:

@@ -48,19 +48,23 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
     Raises:
         CheckpointError: the file is missing, damaged, or not one of ours.
     """
+    written = _modified(path)
     try:
         if not path.is_file():
             what = "a folder" if path.is_dir() else "missing"
             inside = path / "model.safetensors"  # where a run has its model
             hint = f"did you mean {inside}?" if inside.is_file() else "a model is a .safetensors file"
             raise CheckpointError(f"{path} is {what}; {hint}")
-        written = path.stat().st_mtime_ns
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except PermissionError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, RuntimeError) as error:
+        if _modified(path) != written:  # Training has put a newer file in its place.
+            return read_tensors(path, device)
+        if isinstance(error, RuntimeError):
+            raise
         raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}") from error
     if VALUES not in metadata or DIGEST not in metadata:
         raise CheckpointError(f"{path} is a safetensors file, but not one of this project's")
@@ -69,11 +73,18 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
     except json.JSONDecodeError as error:
         raise CheckpointError(f"{path} is damaged: its values cannot be read ({error})") from error
     if _digest(tensors, metadata[VALUES]) != metadata[DIGEST]:
-        # Meanwhile training may have put a newer file in its place.
-        if not path.is_file() or path.stat().st_mtime_ns != written:
+        if _modified(path) != written:
             return read_tensors(path, device)
         raise CheckpointError(f"{path} is damaged, or was changed by another program: its content has another digest")
     return {name: tensor.to(device) for name, tensor in tensors.items()}, values
+
+
+def _modified(path: Path) -> int | None:
+    """When a file was written, in nanoseconds; None if that cannot be seen."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:

@@ -267,7 +267,7 @@ def test_translations_that_belong_to_no_report_are_not_replaced(call: Call, proj
 def test_a_file_that_is_no_report_is_not_replaced(call: Call, project: Project, tmp_path: Path) -> None:
     own = write_lines(tmp_path / "own.json", ['{"precious": 1}'])
     said = call(main, "--checkpoint", project.model, "--split", "test", "--json", own)
-    refused(said, f"{own} would be replaced by the report, and is none; name another file: --json FILE")
+    refused(said, f"{own} is not a report, and would be replaced by one; name another file: --json FILE")
     assert read_lines(own) == ['{"precious": 1}']
 
 

@@ -84,6 +84,11 @@ def test_a_tar_archive_is_no_text(name: str, lines: int, tmp_path: Path) -> None
         read_lines(tmp_path / name)
 
 
+def test_mustard_is_no_archive(tmp_path: Path) -> None:
+    line = "a" * 256 + "mustard"
+    assert read_lines(write(tmp_path / "text.en", f"{line}\n".encode())) == [line]
+
+
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'none.de'} does not exist")):
         read_lines(tmp_path / "none.de")

@@ -125,7 +125,7 @@ def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]
 def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     """Where the report goes, by default beside the first model.
 
-    ConfigError if it, or the translations beside it, would replace a file that is read.
+    ConfigError if it, or the translations beside it, would replace a file that is read, or somebody's own.
     """
     from translate.runs import is_report
     from translate.scoring import beside
@@ -152,8 +152,8 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
         )
     if not path.name.endswith(".json"):  # It might be the text of the split, which is looked up later.
         raise ConfigError(f"the report {path} needs a name that ends in .json: --json FILE")
-    if exists(path) and not is_report(path):
-        raise ConfigError(f"{path} would be replaced by the report, and is none; name another file: --json FILE")
+    if exists(path) and path.stat().st_size and not is_report(path):
+        raise ConfigError(f"{path} is not a report, and would be replaced by one; name another file: --json FILE")
     return path
 
 

@@ -34,7 +34,9 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     config = _complete(config, path.stem)
     for key, value in _flat(config_to_dict(config)).items():
         if isinstance(value, str) and not _is_utf8(value):
-            raise ConfigError(f"{path}: {key}: {value!a} is not UTF-8, as it has to be: rename that file or folder")
+            raise ConfigError(
+                f"{path}: {key}: {value!a} is not UTF-8, as it has to be; rename that file or folder, or name another"
+            )
     return config
 
 

@@ -102,7 +102,7 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
     with _explained(path), _opened(path) as file:
         while raw := file.readlines(BLOCK):
             content = b"".join(raw)
-            if not before and content[257:262] == b"ustar":
+            if not before and content[257:263] in (b"ustar\0", b"ustar "):
                 raise DataError(f"{path} is a tar archive. Unpack it, and name the file that was in it.")
             try:
                 text = content.decode("utf-8")

@@ -103,8 +103,7 @@ def _draws(seed: int, places: NDArray[np.integer], limits: list[int], count: int
     """
     draws_BTK = np.zeros((len(places), max(limits), count))
     for draws_TK, place, limit in zip(draws_BTK, places.tolist(), limits, strict=True):
-        for number in range(count):
-            draws_TK[:limit, number] = np.random.default_rng([seed, place, number]).random(limit)
+        draws_TK[:limit] = np.random.default_rng([seed, place]).random((count, limit)).T
     return torch.from_numpy(draws_BTK)
 
 
