@@ -27,6 +27,17 @@ def test_the_share_of_zeros_and_the_scale_of_the_rest(p: float, dtype: torch.dty
     assert pairs.mean().item() == pytest.approx(p * p, abs=0.003)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("p", [2**-16, 0.1, 0.37, 0.99])
+def test_what_is_dropped_are_the_least_draws_of_sixteen_bits(p: float, dtype: torch.dtype) -> None:
+    x = torch.randn(37, 1003).to(dtype)
+    state = torch.get_rng_state()
+    drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    kept = drawn.view(torch.int16)[: x.numel()].view(x.shape).int() + 2**15 >= round(p * 2**16)
+    torch.set_rng_state(state)
+    assert torch.equal(Dropout(p)(x), x * (kept.to(dtype) * (1 / (1 - p))))
+
+
 def test_hardly_anything_is_left_by_a_p_of_nearly_one() -> None:
     torch.manual_seed(1)
     dropped = Dropout(1 - 1e-6)(torch.ones(2000, 5000))
@@ -57,6 +68,7 @@ def test_nothing_is_dropped_in_evaluation_or_at_zero() -> None:
     x = torch.randn(4, 4)
     assert Dropout(0.5).eval()(x) is x
     assert Dropout(0.0)(x) is x
+    assert Dropout(2**-18)(x) is x  # rounds to zero
 
 
 # --- in a model ------------------------------------------------------------------------------------------------------

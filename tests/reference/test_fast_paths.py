@@ -76,6 +76,28 @@ def test_loss_and_gradients_are_those_of_plain_float32(
         assert (found[parameter] - gradient).norm() <= tolerance * max(gradient.norm().item(), least), parameter
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("length", [1, 2, 15, 16, 17, 40])
+@pytest.mark.parametrize("causal", [False, True])
+def test_weights_of_attention_are_a_softmax_in_float32(length: int, dtype: torch.dtype, causal: bool) -> None:
+    torch.manual_seed(1)
+    attention = MultiHeadAttention(d_model=16, heads=2, dropout=0.0)
+    x_BTD = torch.randn(3, length, 16)
+    sees_BTT = torch.ones(3, length, length, dtype=torch.bool)
+    if causal:
+        sees_BTT = sees_BTT.tril()
+    else:
+        sees_BTT[1, :, length // 2 + 1 :] = False
+    with arithmetic(dtype, CPU):
+        seen = attention.keys_values(x_BTD)
+        q_BHTK = attention.query(x_BTD).unflatten(2, (2, 8)).transpose(1, 2)
+        scores_BHTT = q_BHTK * 8**-0.5 @ seen.keys_BHSK.transpose(2, 3)
+        mask_B1TT = None if causal else sees_BTT[:, None]
+        weights_BHTT = attention.weights(x_BTD, seen, mask_B1TS=mask_B1TT, causal=causal)
+    expected = scores_BHTT.double().masked_fill(~sees_BTT[:, None], float("-inf")).softmax(-1)
+    torch.testing.assert_close(weights_BHTT.double(), expected, rtol=1e-5, atol=1e-7)
+
+
 def test_plain_dropout_is_pytorchs() -> None:
     config = ModelConfig(d_model=16, heads=2, attention_dropout=0.2, ffn_dropout=0.3)
     model = build_transformer(config, source_size=SIZE, target_size=SIZE, pad=PAD)
