@@ -129,7 +129,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     # The folder's config leaves open what was left open: a config that extends it may be for other text.
     processes.first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
     warn_of_warm_up(config, trainer.total_steps)
-    log.info("%s", describe(model, text.codecs, device, dtype, config.training.parallel, processes.count))
+    log.info("%s", describe(trainer, text.codecs, config.training.parallel))
     done, seconds_before = trainer.progress, trainer.progress.seconds
     log_of_run = MetricsLog(run.metrics, keep_bytes=done.log_bytes) if processes.rank == 0 else NoMetrics()
     bar_of_run = (Bar if processes.rank == 0 else NoBar)(trainer.total_steps, done.step)
@@ -418,15 +418,15 @@ def warn_of_warm_up(config: Config, total_steps: int) -> None:
         )
 
 
-def describe(
-    model: Model, codecs: tuple[Codec, Codec], device: torch.device, dtype: torch.dtype, parallel: str, processes: int
-) -> str:
+def describe(trainer: Trainer, codecs: tuple[Codec, Codec], parallel: str) -> str:
     """What is trained, and on what."""
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    processes, workers = trainer.processes.count, trainer.update.workers
     shared = "" if processes == 1 else f"{processes} processes ({parallel}) of "
+    shared += "" if workers == 1 else f"{workers} workers of "
     return (
-        f"model: {parameters:,} parameters, {describe_codecs(*codecs)}; training on {device}, {shared}"
-        f"{torch.get_num_threads()} CPU thread(s), in {name_of(dtype)}"
+        f"model: {parameters:,} parameters, {describe_codecs(*codecs)}; training on {trainer.device}, {shared}"
+        f"{torch.get_num_threads() // workers} CPU thread(s), in {name_of(trainer.update.dtype)}"
     )
 
 

@@ -155,9 +155,12 @@ def test_a_warning_when_it_is_more_than_there_is(
     assert said[1].startswith("memory: about ")
 
 
-@pytest.mark.parametrize(("share", "processes", "warned"), [(1.5, 1, False), (1.5, 2, True), (0.5, 1, True)])
+@pytest.mark.parametrize(
+    ("share", "processes", "workers", "warned"),
+    [(1.5, 1, 1, False), (1.5, 2, 1, True), (0.5, 1, 1, True), (1.1, 1, 2, True), (1.5, 1, 2, False)],
+)
 def test_what_is_free_is_shared_and_what_is_to_come_counts(
-    share: float, processes: int, warned: bool, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+    share: float, processes: int, workers: int, warned: bool, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = trainer_of(tiny)
     optimizers, config, cpu = trainer.update.optimizers, trainer.config, torch.device("cpu")
@@ -171,6 +174,7 @@ def test_what_is_free_is_shared_and_what_is_to_come_counts(
         config=config,
         device=cpu,
         processes=processes,
+        workers=workers,
         say=said.append,
     ):
         torch.zeros(1)

@@ -4,7 +4,7 @@ import json
 import os
 import random
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,11 @@ from torch import Tensor
 
 from translate.config.loading import load_config
 from translate.config.schema import Config
-from translate.data.batching import Indices
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training.checkpoint import StateStore
-from translate.training.distributed import Part, Processes
+from translate.training.distributed import Processes
 from translate.training.interrupt import Interrupted
 from translate.training.trainer import Trainer
 
@@ -75,9 +74,6 @@ class FirstOfTwo(Processes):
     """One of two processes, of which the other does nothing."""
 
     count = neighbours = 2
-
-    def parts(self, batches: Sequence[Indices]) -> list[Part]:
-        return [Part(batch[::2], 1) for batch in batches] if len(batches) == 1 else [Part(batches[0], 1)]
 
 
 def at_call(patch: pytest.MonkeyPatch, owner: Any, name: str, number: int, act: Callable[[], None]) -> None:

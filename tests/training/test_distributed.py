@@ -30,7 +30,7 @@ def group_of(rank: int, count: int) -> Group:
 @pytest.mark.parametrize("size", [1, 2, 4, 7, 20])
 def test_parts_are_the_batch(size: int, count: int) -> None:
     batch = np.arange(100, 100 + size)
-    parts = [part for rank in range(count) for part in group_of(rank, count).parts([batch])]
+    parts = [part for rank in range(count) for part in group_of(rank, count).parts([batch])[0]]
     assert len(parts) == count
     counted = np.concatenate([part.pairs for part in parts if part.weight])
     assert sorted(counted.tolist()) == batch.tolist()
@@ -43,7 +43,7 @@ def test_parts_are_the_batch(size: int, count: int) -> None:
 @pytest.mark.parametrize("count", [2, 3])
 def test_every_part_of_a_batch_has_short_pairs_and_long_ones(count: int) -> None:
     for rank in range(count):
-        ((pairs, _),) = group_of(rank, count).parts([np.arange(60)])
+        (((pairs, _),),) = group_of(rank, count).parts([np.arange(60)])
         assert pairs.min() < count
         assert pairs.max() >= 60 - count
 
@@ -61,7 +61,7 @@ def test_pieces_are_the_part(size: int, pieces: int) -> None:
 @pytest.mark.parametrize("number", [2, 3, 4, 6, 7])
 def test_whole_batches_go_to_processes_as_far_as_they_come_out_even(number: int, count: int) -> None:
     batches = [np.arange(10 * i, 10 * i + 6) for i in range(number)]
-    parts = [group_of(rank, count).parts(batches) for rank in range(count)]
+    parts = [group_of(rank, count).parts(batches)[0] for rank in range(count)]
     assert {len(own) for own in parts} == {number // count + number % count}  # all make as many backward passes
     whole = [part.pairs.tolist() for own in parts for part in own if len(part.pairs) == 6]
     even = number // count * count
@@ -72,7 +72,7 @@ def test_whole_batches_go_to_processes_as_far_as_they_come_out_even(number: int,
 
 def test_a_process_by_itself() -> None:
     batch = np.arange(3)
-    (part,) = ALONE.parts([batch])
+    ((part,),) = ALONE.parts([batch])
     assert part.pairs is batch
     assert part.weight == 1
     assert ALONE.gather(1, 2.5).tolist() == [[1, 2.5]]

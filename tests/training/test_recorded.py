@@ -17,9 +17,10 @@ from translate.data.batching import IGNORED, Batch
 from translate.model.build import Model, build_model
 from translate.model.positions import SinusoidalPositions
 from translate.text.vocabulary import EOS, PAD
+from translate.training.build import build_update
 from translate.training.distributed import ALONE
 from translate.training.parallel import Single, build_parallel
-from translate.training.recorded import RecordedUpdate, Work, build_update, roomy
+from translate.training.recorded import RecordedUpdate, Work, roomy
 from translate.training.update import Update
 
 CPU, SIZE = torch.device("cpu"), 30

@@ -1,4 +1,4 @@
-"""The other processes of a training, started by the first one unless torchrun has started them.
+"""The other processes of a training, if the config asks for several and torchrun has not started them.
 
 The first acts like a training in a single process: it receives signals and prints messages, and its exit code counts.
 The others end when it does, for whatever reason. torchrun's launcher would be above all of them instead, with its own
@@ -15,14 +15,8 @@ from contextlib import contextmanager, suppress
 
 import torch
 
-from translate.config.schema import Config
-from translate.data.encoding import cores
 from translate.errors import TrainingError
 from translate.training.distributed import FAREWELL, Group, MeetingPlace
-
-# Two processes of one thread train faster than one of two if operations are small. Wide models gain nothing, and take
-# twice the memory. More than two were not measured.
-USUAL, WIDEST = 2, 256
 
 START = f"""\
 import json, os, signal, sys, threading, time
@@ -38,18 +32,6 @@ sys.path[:] = json.loads(sys.argv.pop(1))
 from translate.commands.train import main
 sys.exit(main())
 """
-
-
-def processes_for(config: Config) -> int:
-    """How many processes are to train: as many as the config says, or else what suits this machine."""
-    if config.processes is not None:
-        return config.processes
-    if sys.platform == "win32":  # Not tried there; some builds of PyTorch cannot connect processes.
-        return 1
-    if config.model.d_model > WIDEST or (config.device != "cpu" and torch.cuda.is_available()):
-        return 1
-    threads = config.threads or (torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else 1)
-    return max(1, min(USUAL, cores() // threads))
 
 
 @contextmanager

@@ -60,10 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with together or nullcontext():
             config = load_config(asked.config, asked.overrides)
         if not started_together:
-            from translate.commands.companions import companions, processes_for
+            from translate.commands.companions import companions
 
-            count = processes_for(config)
-            if count > 1:
+            if (count := config.processes or 1) > 1:
                 together = last.enter_context(companions(count, given))
         from translate.training.distributed import ALONE
 

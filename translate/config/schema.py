@@ -505,10 +505,11 @@ class TrainingConfig(Section):
         description="Keep only the inputs of each block, and recompute the rest for the gradient (Chen et al., 2016): "
         "far less memory, the same weights, and updates that take up to a third longer.",
     )
-    plain: list[Literal["attention", "dropout", "loss", "memory", "graphs"]] = Field(
+    plain: list[Literal["attention", "dropout", "loss", "memory", "workers", "graphs"]] = Field(
         [],
         description="Fast paths to switch off, if you suspect one of an error. On CPUs: attention (written out), "
-        "dropout (of 16 random bits), loss (with its gradient in one pass), memory (kept between updates). On a GPU "
+        "dropout (of 16 random bits), loss (with its gradient in one pass), memory (kept between updates), workers "
+        "(two threads with half of each update, in one process; off without the fast attention and dropout). On a GPU "
         "with one process: graphs (updates recorded and replayed as CUDA graphs).",
     )
     validate_every: PositiveInt | None = Field(
@@ -613,9 +614,7 @@ class Config(Section):
     )
     processes: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None,
-        description="Number of processes that train together, unless torchrun starts them. Default: two for models up "
-        "to 256 wide on a CPU with two cores or more, where they are mostly faster than one process with two threads; "
-        "otherwise, and on Windows, one.",
+        description="Number of processes that train together, unless torchrun starts them. Default: one.",
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None,

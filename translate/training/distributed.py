@@ -62,12 +62,13 @@ class Processes:
     count = 1
     neighbours = 1  # processes on this machine, including this one
 
-    def parts(self, batches: Sequence[Indices]) -> list[Part]:
-        """This process's parts of the batches of one update; each process has the same number of them.
+    def parts(self, batches: Sequence[Indices], workers: int = 1) -> list[list[Part]]:
+        """Parts of the batches of one update, for each of this process's `workers`; all of them have as many.
 
         Whole batches, as far as they divide evenly; each of the others is split, and no part is empty.
         """
-        return [Part(batch, 1) for batch in batches]
+        first = self.rank * workers
+        return [parts_of(batches, first + worker, self.count * workers) for worker in range(workers)]
 
     def gather(self, *numbers: float) -> NDArray[np.float64]:
         """The numbers of all processes, a row for each, the same in all of them."""
@@ -162,16 +163,6 @@ class Group(Processes):
                 "its message, or torchrun's report, says why. Without either it was killed, as when memory runs out. "
                 "Continue with the same command and --resume"
             ) from error
-
-    def parts(self, batches: Sequence[Indices]) -> list[Part]:
-        even = len(batches) // self.count * self.count
-        whole = [Part(batch, 1) for batch in batches[self.rank : even : self.count]]
-        return whole + [self._split(batch) for batch in batches[even:]]
-
-    def _split(self, batch: Indices) -> Part:
-        # Pairs of a batch are sorted by length: every part gets short ones and long ones.
-        own = batch[self.rank :: self.count]
-        return Part(own, 1) if len(own) else Part(batch[:1], 0)
 
     def gather(self, *numbers: float) -> NDArray[np.float64]:
         return np.stack([row.numpy() for row in self.gather_tensors(torch.tensor(numbers, dtype=torch.float64))])
@@ -270,6 +261,15 @@ class MeetingPlace:
     def group(self) -> Group:
         """This process as the first of all; waits until the others have come."""
         return Group(self._store, 0, self.count)
+
+
+def parts_of(batches: Sequence[Indices], number: int, count: int) -> list[Part]:
+    """What worker `number` of `count` gets of these batches."""
+    even = len(batches) // count * count
+    # Pairs of a batch are sorted by length: every part gets short ones and long ones.
+    split = [(batch, batch[number::count]) for batch in batches[even:]]
+    whole = [Part(batch, 1) for batch in batches[number:even:count]]
+    return whole + [Part(own, 1) if len(own) else Part(batch[:1], 0) for batch, own in split]
 
 
 def seed_of(*numbers: int) -> int:

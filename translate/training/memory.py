@@ -75,7 +75,11 @@ class Lasting:
 
 
 def lasting_memory(
-    model: nn.Module, optimizers: Sequence[optim.Optimizer], config: TrainingConfig, device: torch.device
+    model: nn.Module,
+    optimizers: Sequence[optim.Optimizer],
+    config: TrainingConfig,
+    device: torch.device,
+    workers: int = 1,
 ) -> Lasting:
     """What `model` and its optimizers take once they have made an update and their states are written.
 
@@ -91,8 +95,8 @@ def lasting_memory(
         present += own_bytes(tensor for state in optimizer.state.values() for tensor in state.values())
     # Copies of the state, the best model and the last snapshot, to write them from; see Writer.
     copies = whole_moments + (2 + (config.average_last is not None)) * whole if device.type == "cpu" else 0
-    parts = {"weights": weights, "gradients": weights, "optimizer": moments, "copies to write": copies}
-    return Lasting(parts, weights + moments - min(present, moments) + copies)
+    parts = {"weights": weights, "gradients": workers * weights, "optimizer": moments, "copies to write": copies}
+    return Lasting(parts, workers * weights + moments - min(present, moments) + copies)
 
 
 def own_bytes(tensors: Iterable[Tensor]) -> int:

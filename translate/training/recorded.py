@@ -1,6 +1,7 @@
 """An update on a GPU, recorded once and replayed, without the time that Python needs to launch its operations."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from translate.data.batching import Batch
 from translate.device import arithmetic
 from translate.model.positions import SinusoidalPositions
 from translate.training.parallel import Single
-from translate.training.update import Update
+from translate.training.update import Forward, Update
 
 MOST_SHAPES = 500  # of batches that are recorded, because each takes memory; batches of other shapes are not
 
@@ -65,7 +66,7 @@ class RecordedUpdate(Update):
             for module in self.parallel.model.modules():
                 if isinstance(module, SinusoidalPositions):
                     module(0, max(shape[1:]))  # Grow its table now: nothing can come from the CPU during recording.
-            self._passes[shape] = _RecordedPass(batch.to(self.device), self._pass, self._record)
+            self._passes[shape] = _RecordedPass(batch.to(self.device), partial(self._pass, self.parallel), self._record)
             # Keep every table of positions: recordings still read from one after a longer one replaces it.
             self._tables.update(self.parallel.model.buffers())
         return self._passes[shape](batch, share)
@@ -81,9 +82,9 @@ class RecordedUpdate(Update):
         (self._replay_step or super()._step)()
         self._recording = False  # Passes between updates, as in a rehearsal, add to other gradients.
 
-    def _logits(self, batch: Batch) -> Tensor:
+    def _logits(self, forward: Forward, batch: Batch) -> Tensor:
         with arithmetic(self.dtype, self.device):
-            return self.parallel(batch.source_BS, batch.source_mask_BS, batch.target_BT, None)
+            return forward(batch.source_BS, batch.source_mask_BS, batch.target_BT, None)
 
 
 class _RecordedPass:
@@ -119,12 +120,6 @@ class CudaGraphs:
             return result
 
         return replay
-
-
-def build_update(parallel: Single, config: TrainingConfig, device: torch.device, dtype: torch.dtype) -> Update:
-    """The update that these settings ask for: replayed on a GPU if the model is in a single process."""
-    replayed = device.type == "cuda" and type(parallel) is Single and not config.activation_checkpointing
-    return (RecordedUpdate if replayed and "graphs" not in config.plain else Update)(parallel, config, device, dtype)
 
 
 def roomy(size: int) -> int:

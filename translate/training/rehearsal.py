@@ -58,18 +58,20 @@ def rehearsal(
     config: TrainingConfig,
     device: torch.device,
     processes: int,
+    workers: int,
     say: Callable[[str], None],
 ) -> Iterator[None]:
     """Report the memory that training takes, measured while the body passes `batch`; warn if less is free.
 
-    The passes leave no gradients behind, and the random state as it was.
+    The pass leaves no gradients behind, and the random state as it was.
 
     Args:
+        workers: how many of them pass such a batch at the same time in each process, with gradients of their own.
         processes: how many pass their batches on this machine at the same time; on CPUs they share its memory.
     """
     sharing = processes if device.type == "cpu" else 1
     each = f" for each of {sharing} processes" if sharing > 1 else ""
-    lasting, free = lasting_memory(model, optimizers, config, device), free_memory(device) / sharing
+    lasting, free = lasting_memory(model, optimizers, config, device, workers), free_memory(device) / sharing
 
     def warn() -> None:
         say(
@@ -79,10 +81,11 @@ def rehearsal(
     for parameter in model.parameters():  # So that gradients do not count as activations.
         parameter.grad = torch.zeros_like(parameter)
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices), TensorMemory(free - lasting.to_come, warn) as activations:
+    with torch.random.fork_rng(devices), TensorMemory((free - lasting.to_come) / workers, warn) as activations:
         yield
     model.zero_grad()
     release_memory()
-    parts = {**lasting.parts, f"activations of {len(batch.pairs)} rows of {batch.longest} tokens": activations.most}
+    rows = f"{len(batch.pairs)} rows" if workers == 1 else f"{workers} times {len(batch.pairs)} rows"
+    parts = {**lasting.parts, f"activations of {rows} of {batch.longest} tokens": workers * activations.most}
     shares = ", ".join(f"{name} {size(number)}" for name, number in parts.items() if number)
     say(f"memory: about {size(sum(parts.values()))}{each}, besides Python and the text: {shares}")

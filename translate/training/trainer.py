@@ -6,6 +6,7 @@ It knows nothing of text, decoding, or where scores come from: validation is a f
 import math
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
 from translate.device import explained_lack_of_memory, is_out_of_memory, release_memory
 from translate.errors import CheckpointError, TrainingError
 from translate.model.build import Model
+from translate.training.build import build_update
 from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.distributed import Processes
 from translate.training.interrupt import Interrupted, InterruptGuard
@@ -25,11 +27,11 @@ from translate.training.memory import remedies
 from translate.training.parallel import build_parallel
 from translate.training.progress import Progress, Validation, describe, perplexity
 from translate.training.recompute import recompute_blocks
-from translate.training.recorded import build_update
 from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
 from translate.training.schedule import build_schedule
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog
+from translate.training.update import Pass
 
 NON_FINITE_UPDATES = 10  # in a row, after which training stops
 
@@ -191,20 +193,23 @@ class Trainer:
 
     def _try(self, largest: LargestBatch) -> None:
         """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
-        # With at least as many batches per update as processes, each process gets whole ones.
-        whole = self.config.batch.accumulate >= self.processes.count
-        batches = [largest.pairs] * (self.processes.count if whole else 1)
-        (part,) = self.processes.parts(batches)
+        # With at least as many batches per update as workers in all processes, each of them gets whole ones.
+        workers = self.processes.count * self.update.workers
+        batches = [largest.pairs] * (workers if self.config.batch.accumulate >= workers else 1)
+        ((part,), *_) = self.processes.parts(batches, self.update.workers)
+        piece, *_ = part.split(self.pieces)
         with rehearsal(
-            LargestBatch(part.pairs[:: self.pieces], largest.longest),
+            LargestBatch(piece.pairs, largest.longest),
             model=self.model,
             optimizers=self.update.optimizers,
             config=self.config,
             device=self.device,
             processes=self.processes.neighbours,
+            workers=self.update.workers,
             say=self.bar.say,
         ):
-            self._gradients(batches)
+            self.model.train()
+            self.update.add(make_batch(self.dataset.epoch(self.progress.epoch), piece.pairs), 1.0, last=True)
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
@@ -248,17 +253,15 @@ class Trainer:
         """
         self.model.train()
         pairs = self.dataset.epoch(self.progress.epoch)
-        parts = [piece for part in self.processes.parts(indices) for piece in part.split(self.pieces)]
-        batches = [make_batch(pairs, part.pairs) for part in parts]
-        counts = [part.weight * len(batch.labels_N) for part, batch in zip(parts, batches, strict=True)]
-        # The mean over processes, because their gradients are averaged, too.
-        tokens = float(self.processes.gather(sum(counts)).mean())
-        found = [
-            part.weight * self.update.add(batch, part.weight / tokens, last=number == len(batches))
-            for number, (batch, part) in enumerate(zip(batches, parts, strict=True), 1)
+        passes = [
+            [Pass(make_batch(pairs, piece.pairs), piece.weight) for part in parts for piece in part.split(self.pieces)]
+            for parts in self.processes.parts(indices, self.update.workers)
         ]
-        loss, nll = torch.stack(found).sum(0).tolist()
-        return Sums(loss, nll, sum(counts))
+        own_tokens = sum(weight * len(batch.labels_N) for batch, weight in chain.from_iterable(passes))
+        # The mean over processes, because their gradients are averaged, too.
+        tokens = float(self.processes.gather(own_tokens).mean())
+        loss, nll = self.update.gradients(passes, tokens).tolist()
+        return Sums(loss, nll, own_tokens)
 
     def _of_all_processes(self, own: Sums) -> Sums:
         """The sums over all processes, which also learn of each other's signals here."""

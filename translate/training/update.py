@@ -1,6 +1,8 @@
 """One update of the weights: passes over batches, which add up gradients, and the step of the optimizers."""
 
 import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,15 @@ from translate.training.objective import build_objective
 from translate.training.optimizer import build_optimizers, set_rate
 from translate.training.parallel import Single
 
+Forward = Callable[..., Tensor]  # what turns the tensors of a batch into logits
+
+
+class Pass(NamedTuple):
+    """A batch to pass through the model, which counts (1), or only keeps several processes in step (0)."""
+
+    batch: Batch
+    weight: int
+
 
 class Update:
     """What an update does, operation by operation.
@@ -20,6 +31,8 @@ class Update:
         dtype: the arithmetic of passes, and of Muon's matrix products.
         recorded: whether CUDA graphs will replay it.
     """
+
+    workers = 1  # among which the passes of an update are divided
 
     def __init__(
         self,
@@ -41,13 +54,24 @@ class Update:
         """Clear all gradients; called before each update."""
         self.parallel.model.zero_grad()
 
+    def gradients(self, passes: Sequence[Sequence[Pass]], tokens: float) -> Tensor:
+        """Add the gradients of all passes, given for each of the `workers`: those of their losses, divided by `tokens`.
+
+        Returns the sums of what is minimized and of the nll, (2,).
+        """
+        (own,) = passes
+        return total(
+            weight * self.add(batch, weight / tokens, last=number == len(own))
+            for number, (batch, weight) in enumerate(own, 1)
+        )
+
     def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
         """Add `share` of the gradient of a batch's loss, and return the sums of what is minimized and of the nll, (2,).
 
         After the `last` batch of an update, gradients are averaged over processes.
         """
         with self.parallel.backward_pass(last=last):
-            return self._pass(batch.to(self.device), share)
+            return self._pass(self.parallel, batch.to(self.device), share)
 
     def clip(self) -> float:
         """Scale the gradient down if it is too long, and return its norm before that."""
@@ -58,14 +82,14 @@ class Update:
         set_rate(self.optimizers, rate)
         self._step()
 
-    def _pass(self, batch: Batch, share: float | Tensor) -> Tensor:
-        loss, nll = self.objective(self._logits, batch)
+    def _pass(self, forward: Forward, batch: Batch, share: float | Tensor) -> Tensor:
+        loss, nll = self.objective(lambda batch: self._logits(forward, batch), batch)
         (loss * share).backward()
         return torch.stack([loss.detach(), nll])
 
-    def _logits(self, batch: Batch) -> Tensor:
+    def _logits(self, forward: Forward, batch: Batch) -> Tensor:
         with arithmetic(self.dtype, self.device):
-            return self.parallel(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
+            return forward(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
 
     def _clip(self) -> Tensor:
         return nn.utils.clip_grad_norm_(self.parallel.model.parameters(), self.longest_gradient)
@@ -73,3 +97,8 @@ class Update:
     def _step(self) -> None:
         for optimizer in self.optimizers:
             optimizer.step()
+
+
+def total(sums: Iterable[Tensor]) -> Tensor:
+    """The sum of tensors of one shape."""
+    return torch.stack(list(sums)).sum(0)

@@ -1,0 +1,75 @@
+"""An update whose passes run in several threads of this process, each on its part of the batches.
+
+Most operations of a small model are too short to be divided between the cores of a CPU. So each worker makes its own
+passes, and only the sum of the gradients and the step of the optimizers use all cores for one operation. Several
+processes would have to exchange their gradients, and each would hold a model and run its optimizer.
+"""
+
+import copy
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from translate.config.schema import TrainingConfig
+from translate.model.dropout import drawing_from
+from translate.training.parallel import Single
+from translate.training.update import Pass, Update, total
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class ThreadedUpdate(Update):
+    """Gradients are to the bit the same in each run with as many workers, dropout included.
+
+    Args:
+        workers: how many threads; PyTorch's threads are divided between them.
+    """
+
+    def __init__(
+        self, parallel: Single, config: TrainingConfig, device: torch.device, dtype: torch.dtype, *, workers: int
+    ) -> None:
+        super().__init__(parallel, config, device, dtype)
+        self.workers = workers
+        self._views = [parallel.model, *(view_of(parallel.model) for _ in range(1, workers))]
+        threads = max(1, torch.get_num_threads() // workers)
+        self._pool = ThreadPoolExecutor(workers, "worker", initializer=torch.set_num_threads, initargs=(threads,))
+
+    def begin(self) -> None:
+        for view in self._views:
+            view.zero_grad()
+
+    def gradients(self, passes: Sequence[Sequence[Pass]], tokens: float) -> Tensor:
+        seeds = torch.randint(2**63 - 1, (self.workers,)).tolist()
+        futures = [
+            self._pool.submit(self._passes, view, own, tokens, torch.Generator().manual_seed(seed))
+            for view, own, seed in zip(self._views, passes, seeds, strict=True)
+        ]
+        wait(futures)  # Whatever ends one of them, the others must not go on while it is dealt with.
+        sums = total(future.result() for future in futures)
+        self._sum_up()
+        return sums
+
+    def _passes(self, view: nn.Module, passes: Sequence[Pass], tokens: float, source: torch.Generator) -> Tensor:
+        with drawing_from(source):
+            return total(weight * self._pass(view, batch, weight / tokens) for batch, weight in passes)
+
+    def _sum_up(self) -> None:
+        """Move all gradients to the parameters of the first view, which are the model's own."""
+        own, *others = self._views
+        for view in others:
+            torch._foreach_add_(gradients_of(own), gradients_of(view))
+            view.zero_grad()
+
+
+def view_of(model: M) -> M:
+    """A model in training with the same weights, in the same memory, but with gradients and tables of its own."""
+    weights = {id(parameter): nn.Parameter(parameter.detach()) for parameter in model.parameters()}
+    return copy.deepcopy(model, weights).train()
+
+
+def gradients_of(model: nn.Module) -> list[Tensor]:
+    """The gradients of those parameters that have one."""
+    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
