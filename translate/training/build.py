@@ -8,7 +8,7 @@ from translate.training.recorded import RecordedUpdate
 from translate.training.threaded import ThreadedUpdate
 from translate.training.update import Update
 
-# Measured for two cores. Each worker takes memory for activations and gradients, and Python runs in one at a time.
+# Measured on two cores only. Each worker has gradients of its own, and Python runs in one of them at a time.
 MOST_WORKERS = 2
 
 
