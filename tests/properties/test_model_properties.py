@@ -130,6 +130,18 @@ def test_no_nan_at_any_length(
         assert parameter.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("multiple", [1, 4, 7, 32])
+def test_further_rows_of_scores_change_none_before_them(multiple: int) -> None:
+    model = random_model().eval()
+    source_BS, target_BT = random_ids(2, 5), random_ids(2, 7, seed=1)
+    target_mask_BT = torch.arange(7) < torch.tensor([4, 7])[:, None]
+    inputs = source_BS, torch.ones_like(source_BS).bool(), target_BT, target_mask_BT
+    expected_NV = model(*inputs)
+    logits_MV = model(*inputs, multiple)
+    assert len(logits_MV) == 11 + -11 % multiple
+    torch.testing.assert_close(logits_MV[:11], expected_NV)
+
+
 def test_a_batch_of_nothing_but_padding() -> None:
     model = random_model().train()
     source_mask_BS = torch.zeros(2, 3, dtype=torch.bool)

@@ -15,6 +15,7 @@ from translate.model.dropout import Dropout
 from translate.model.plain import make_plain
 from translate.text.vocabulary import PAD
 from translate.training.objective import build_objective
+from translate.training.update import ROWS
 
 NAMES = get_args(get_args(TrainingConfig.model_fields["plain"].annotation)[0])
 CPU = torch.device("cpu")
@@ -38,7 +39,7 @@ MODELS = {
 
 
 def gradients(
-    model_settings: dict[str, Any], settings: TrainingConfig, dtype: torch.dtype
+    model_settings: dict[str, Any], settings: TrainingConfig, dtype: torch.dtype, multiple: int
 ) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
     torch.manual_seed(1)
     size = {"d_model": 32, "ffn": 64, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
@@ -48,8 +49,10 @@ def gradients(
 
     def logits(batch: Batch) -> Tensor:
         with arithmetic(dtype, CPU):
-            scores_NV: Tensor = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
-        return scores_NV
+            scores_MV: Tensor = model(
+                batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, multiple
+            )
+        return scores_MV
 
     loss, nll = build_objective(settings)(logits, batch())
     loss.backward()
@@ -66,8 +69,8 @@ def test_loss_and_gradients_are_those_of_plain_float32(
 ) -> None:
     fast = TrainingConfig(r_drop=r_drop)
     plain = TrainingConfig.model_validate({"r_drop": r_drop, "plain": list(NAMES)})
-    sums, found = gradients(MODELS[name], fast, dtype)
-    expected_sums, expected = gradients(MODELS[name], plain, torch.float32)
+    sums, found = gradients(MODELS[name], fast, dtype, multiple=ROWS)
+    expected_sums, expected = gradients(MODELS[name], plain, torch.float32, multiple=1)
     torch.testing.assert_close(sums, expected_sums, rtol=tolerance / 20, atol=0.0)
     longest = max(gradient.norm().item() for gradient in expected.values())
     for parameter, gradient in expected.items():
@@ -91,10 +94,10 @@ def test_weights_of_attention_are_a_softmax_in_float32(length: int, dtype: torch
     with arithmetic(dtype, CPU):
         seen = attention.keys_values(x_BTD)
         q_BHTK = attention.query(x_BTD).unflatten(2, (2, 8)).transpose(1, 2)
-        scores_BHTT = q_BHTK * 8**-0.5 @ seen.keys_BHSK.transpose(2, 3)
+        scores_BHTT = (q_BHTK @ seen.keys_BHSK.transpose(2, 3)).double() * 8**-0.5
         mask_B1TT = None if causal else sees_BTT[:, None]
         weights_BHTT = attention.weights(x_BTD, seen, mask_B1TS=mask_B1TT, causal=causal)
-    expected = scores_BHTT.double().masked_fill(~sees_BTT[:, None], float("-inf")).softmax(-1)
+    expected = scores_BHTT.masked_fill(~sees_BTT[:, None], float("-inf")).softmax(-1)
     torch.testing.assert_close(weights_BHTT.double(), expected, rtol=1e-5, atol=1e-7)
 
 

@@ -1,11 +1,14 @@
 """The summed loss, equal to PyTorch's own."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div
 
 from translate.training import loss as loss_module
-from translate.training.loss import Sums, r_drop_loss, smoothed_loss
+from translate.training.loss import Sums, plain_r_drop_loss, plain_smoothed_loss, r_drop_loss, smoothed_loss
 
 
 def drawn(rows: int = 7, size: int = 11, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -46,6 +49,27 @@ def test_sums_in_float32_whatever_the_logits(smoothing: float) -> None:
     loss.backward()
     assert logits_NV.grad is not None
     assert logits_NV.grad.dtype is torch.bfloat16
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "smoothed": lambda logits, labels: smoothed_loss(logits, labels, 0.1),
+    "plain smoothed": lambda logits, labels: plain_smoothed_loss(logits, labels, 0.1),
+    "r-drop": lambda logits, labels: r_drop_loss(logits, labels[::2], 0.1, 2.0),
+    "plain r-drop": lambda logits, labels: plain_r_drop_loss(logits, labels[::2], 0.1, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_rows_after_those_of_the_labels_do_not_count(name: str) -> None:
+    loss_of = LOSSES[name]
+    logits_NV, labels_N = drawn(rows=8)
+    further = torch.full((5, logits_NV.shape[1]), 3.0)
+    logits_MV = torch.cat([logits_NV.detach(), further]).requires_grad_()
+    sums, expected = loss_of(logits_MV, labels_N), loss_of(logits_NV, labels_N)
+    assert [total.item() for total in sums] == [total.item() for total in expected]
+    (gradient_MV,) = torch.autograd.grad(sums[0], logits_MV)
+    (gradient_NV,) = torch.autograd.grad(expected[0], logits_NV)
+    assert torch.equal(gradient_MV, torch.cat([gradient_NV, torch.zeros_like(further)]))
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0, 5.0])

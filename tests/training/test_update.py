@@ -5,19 +5,20 @@ import math
 import pytest
 import torch
 from test_recorded import CPU, UPDATES, small_model
+from torch import Tensor
 
 from translate.config.schema import TrainingConfig
 from translate.training.distributed import ALONE
 from translate.training.parallel import Single
-from translate.training.update import Update
+from translate.training.update import ROWS, Update
 
 
-def passed(dtype: torch.dtype, clip_norm: float | None) -> tuple[Update, torch.dtype]:
-    """An update with the gradients of one batch, and the type of the logits that it passed."""
+def passed(dtype: torch.dtype, clip_norm: float | None) -> tuple[Update, Tensor]:
+    """An update with the gradients of one batch, and the logits that it passed."""
     torch.manual_seed(1)
     model = small_model()
-    found: list[torch.dtype] = []
-    model.register_forward_hook(lambda module, inputs, logits: found.append(logits.dtype))
+    found: list[Tensor] = []
+    model.register_forward_hook(lambda module, inputs, logits: found.append(logits.detach()))
     update = Update(Single(model, ALONE), TrainingConfig(clip_norm=clip_norm), CPU, dtype)
     update.begin()
     update.add(UPDATES[0][0], 1.0, last=True)
@@ -31,7 +32,14 @@ def length(update: Update) -> float:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_passes_are_in_the_arithmetic_that_was_asked_for(dtype: torch.dtype) -> None:
-    assert passed(dtype, None)[1] is dtype
+    assert passed(dtype, None)[1].dtype is dtype
+
+
+def test_rows_of_scores_are_a_multiple_where_each_number_of_rows_costs_machine_code() -> None:
+    labels = len(UPDATES[0][0].labels_N)
+    assert labels % ROWS > 0
+    assert len(passed(torch.float32, None)[1]) == labels
+    assert len(passed(torch.bfloat16, None)[1]) == labels + -labels % ROWS
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.01, 1e9])

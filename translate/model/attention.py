@@ -147,9 +147,10 @@ class MultiHeadAttention(nn.Module):
         return gathered_BHTV * sees_B1T1
 
     def _weights(self, q_BHTK: Tensor, k_BHSK: Tensor, *, mask_B1TS: Tensor | None, causal: bool) -> Tensor:
-        scores_BHTS = q_BHTK * q_BHTK.shape[-1] ** -0.5 @ k_BHSK.transpose(2, 3)
-        # Softmax is quicker, and finer, in float32, even with the conversions before and after.
+        scores_BHTS = q_BHTK @ k_BHSK.transpose(2, 3)
+        # Scaling and softmax are quicker, and finer, in float32, even with the conversions before and after.
         scores_BHTS = scores_BHTS.to(torch.promote_types(scores_BHTS.dtype, torch.float32))
+        scores_BHTS *= q_BHTK.shape[-1] ** -0.5
         if causal:
             hidden_TS = torch.full(scores_BHTS.shape[2:], HIDDEN, dtype=scores_BHTS.dtype, device=scores_BHTS.device)
             scores_BHTS += hidden_TS.triu_(1)

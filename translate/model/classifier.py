@@ -62,9 +62,17 @@ class Classifier(nn.Module):
         return self.source_embedding.positions.longest
 
     def forward(
-        self, source_BS: Tensor, source_mask_BS: Tensor, target_BT: Tensor, target_mask_BT: Tensor | None
+        self,
+        source_BS: Tensor,
+        source_mask_BS: Tensor,
+        target_BT: Tensor,
+        target_mask_BT: Tensor | None,
+        multiple: int = 1,
     ) -> Tensor:
-        """Scores (logits) of the labels of each text, (B, L). The target is ignored: it is the label itself."""
+        """Scores (logits) of the labels of each text, (B, L). The target is ignored: it is the label itself.
+
+        So is `multiple`: the labels are few.
+        """
         return self._logits(source_BS, source_mask_BS)
 
     def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:

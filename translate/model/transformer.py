@@ -9,6 +9,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from translate.model.attention import KeysValues
 from translate.model.dropout import Dropout
@@ -104,12 +105,17 @@ class Transformer(nn.Module):
         return self.source_embedding.positions.longest
 
     def forward(
-        self, source_BS: Tensor, source_mask_BS: Tensor, target_BT: Tensor, target_mask_BT: Tensor | None
+        self,
+        source_BS: Tensor,
+        source_mask_BS: Tensor,
+        target_BT: Tensor,
+        target_mask_BT: Tensor | None,
+        multiple: int = 1,
     ) -> Tensor:
         """Teacher forcing: scores (logits) of the token after each real target position, (N, V), row by row.
 
         Target padding follows the real tokens, where no real position can see it. Without a target mask, there are
-        scores after padding, too.
+        scores after padding, too. Rows that mean nothing follow until their number is a multiple of `multiple`.
         """
         source_mask_B11S = source_mask_BS[:, None, None, :]
         memory_BSD = self.encode(source_BS, source_mask_B11S)
@@ -117,6 +123,8 @@ class Transformer(nn.Module):
         for layer in self._decoder_layers:
             x_BTD, _ = layer(x_BTD, None, layer.cross_attention.keys_values(memory_BSD), source_mask_B11S)
         x_ND = x_BTD.flatten(0, 1) if target_mask_BT is None else x_BTD[target_mask_BT]
+        if further := -len(x_ND) % multiple:
+            x_ND = F.pad(x_ND, (0, 0, 0, further))
         return self.projection(self.decoder_norm(x_ND))
 
     def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """The training loss and the figures logged with it: sums over tokens, divided once by the tokens of the whole update.
 
-Dimension letters in names: N real target tokens, R some of them, V target vocabulary.
+Dimension letters in names: N real target tokens, M these and further rows of scores, which do not count (see
+`Transformer.forward`), R some of them, V target vocabulary.
 """
 
 from collections.abc import Iterator
@@ -33,24 +34,24 @@ class Sums:
         self.tokens += other.tokens
 
 
-def plain_smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def plain_smoothed_loss(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The same as `smoothed_loss`, by PyTorch's own cross-entropy: the plain version, to be read first.
 
     Rows with the label `IGNORED` do not count.
     """
-    scores_NV = logits_NV.float()
+    scores_NV = logits_MV[: len(labels_N)].float()
     loss = cross_entropy(scores_NV, labels_N, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORED)
     return loss, cross_entropy(scores_NV.detach(), labels_N, reduction="sum", ignore_index=IGNORED)
 
 
-def smoothed_loss(logits_NV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def smoothed_loss(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The summed cross-entropy with and without label smoothing (Szegedy et al., 2016), as scalars in float32.
 
     A share `smoothing` of the probability is spread evenly over the whole vocabulary, including the true token and
     the specials; the true token gets the rest as well, as in `torch.nn.functional.cross_entropy`. Only the smoothed sum
-    can be differentiated.
+    can be differentiated. Rows of scores after those of the labels do not count.
     """
-    loss, nll = _SmoothedLoss.apply(logits_NV, labels_N, smoothing)  # type: ignore[no-untyped-call]
+    loss, nll = _SmoothedLoss.apply(logits_MV, labels_N, smoothing)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -64,30 +65,32 @@ class _SmoothedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits_NV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        sums = torch.zeros(2, device=logits_NV.device)
-        gradient_NV = torch.empty_like(logits_NV) if ctx.needs_input_grad[0] else None
+    def forward(ctx: Any, logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        sums = torch.zeros(2, device=logits_MV.device)
+        logits_NV = logits_MV[: len(labels_N)]
+        gradient_MV = _without_further_rows(logits_MV, len(labels_N)) if ctx.needs_input_grad[0] else None
         for rows in _some_rows(logits_NV):
             scores_RV, labels_R1 = logits_NV[rows].float(), labels_N[rows, None]
             probability_RV = scores_RV.softmax(1)
             normalizer_R1 = _normalizer(scores_RV, probability_RV)
             sums += _smoothed(scores_RV, normalizer_R1, labels_R1, smoothing)
-            if gradient_NV is not None:
-                gradient_NV[rows] = _less_the_truth(probability_RV, labels_R1, smoothing)
-        if gradient_NV is not None:
-            ctx.save_for_backward(gradient_NV)
+            if gradient_MV is not None:
+                gradient_MV[: len(labels_N)][rows] = _less_the_truth(probability_RV, labels_R1, smoothing)
+        if gradient_MV is not None:
+            ctx.save_for_backward(gradient_MV)
         loss, nll = sums.unbind()
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
     def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
-        (gradient_NV,) = ctx.saved_tensors
-        return gradient_NV * loss_gradient.to(gradient_NV.dtype), None, None
+        (gradient_MV,) = ctx.saved_tensors
+        return gradient_MV * loss_gradient.to(gradient_MV.dtype), None, None
 
 
-def plain_r_drop_loss(twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
+def plain_r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
     """The same as `r_drop_loss`, by PyTorch's own cross-entropy and divergence; `IGNORED` as above."""
+    twice_NV = twice_MV[: 2 * len(labels_N)]
     losses = [plain_smoothed_loss(scores_NV, labels_N, smoothing) for scores_NV in twice_NV.chunk(2)]
     loss, nll = (torch.stack(sums).mean() for sums in zip(*losses, strict=True))
     logs = [scores_NV.float().log_softmax(1) for scores_NV in twice_NV.chunk(2)]
@@ -95,15 +98,16 @@ def plain_r_drop_loss(twice_NV: Tensor, labels_N: Tensor, smoothing: float, weig
     return loss + weight * (torch.stack(divergences) * (labels_N != IGNORED)).sum() / 4, nll
 
 
-def r_drop_loss(twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
+def r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
     """The mean of `smoothed_loss` over two passes, plus their divergence: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
 
-    `twice_NV` has the scores of one pass followed by those of the other, which give p and q; `labels_N` has the labels
-    once. R-Drop (Liang et al., 2021, equation 4) draws the two distributions together that dropout has driven apart;
-    this is half of what the paper minimizes, so that with weight 0 it is the cross-entropy of one pass. The second
-    scalar is the mean without smoothing and divergence, and has no gradient.
+    `twice_MV` has the scores of one pass followed by those of the other, which give p and q; `labels_N` has the labels
+    once; rows after those of both passes do not count. R-Drop (Liang et al., 2021, equation 4) draws the two
+    distributions together that dropout has driven apart; this is half of what the paper minimizes, so that with weight
+    0 it is the cross-entropy of one pass. The second scalar is the mean without smoothing and divergence, and has no
+    gradient.
     """
-    loss, nll = _RDropLoss.apply(twice_NV, labels_N, smoothing, weight)  # type: ignore[no-untyped-call]
+    loss, nll = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -111,11 +115,12 @@ class _RDropLoss(torch.autograd.Function):
     """Some rows at a time, like the smoothed loss, whose probabilities the divergence reuses."""
 
     @staticmethod
-    def forward(ctx: Any, twice_NV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
-        sums = torch.zeros(2, device=twice_NV.device)
-        gradient_NV = torch.empty_like(twice_NV)
-        one_NV, other_NV = twice_NV.chunk(2)
-        gradients = gradient_NV.chunk(2)
+    def forward(ctx: Any, twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
+        sums = torch.zeros(2, device=twice_MV.device)
+        counted = 2 * len(labels_N)
+        gradient_MV = _without_further_rows(twice_MV, counted)
+        one_NV, other_NV = twice_MV[:counted].chunk(2)
+        gradients = gradient_MV[:counted].chunk(2)
         for rows in _some_rows(one_NV):
             one_RV, other_RV = (scores_NV[rows].to(torch.float32, copy=True) for scores_NV in (one_NV, other_NV))
             labels_R1 = labels_N[rows, None]
@@ -136,15 +141,15 @@ class _RDropLoss(torch.autograd.Function):
             from_q_RV = torch.sub(weight / 2 * (1 - q_from_p_R1) + 1, apart_RV, out=other_RV).mul_(q_RV)
             from_q_RV.sub_(p_RV, alpha=weight / 2)
             gradients[1][rows] = _less_the_truth(from_q_RV, labels_R1, smoothing).div_(2)
-        ctx.save_for_backward(gradient_NV)
+        ctx.save_for_backward(gradient_MV)
         loss, nll = (sums / 2).unbind()
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
     def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
-        (gradient_NV,) = ctx.saved_tensors
-        return gradient_NV * loss_gradient.to(gradient_NV.dtype), None, None, None
+        (gradient_MV,) = ctx.saved_tensors
+        return gradient_MV * loss_gradient.to(gradient_MV.dtype), None, None, None
 
 
 def _normalizer(scores_RV: Tensor, probability_RV: Tensor) -> Tensor:
@@ -165,6 +170,13 @@ def _less_the_truth(gradient_RV: Tensor, labels_R1: Tensor, smoothing: float) ->
     """Subtract the smoothed distribution of the labels from `gradient_RV` in place, and return it."""
     gradient_RV -= smoothing / gradient_RV.shape[1]
     return gradient_RV.scatter_add_(1, labels_R1, torch.full_like(labels_R1, smoothing - 1, dtype=torch.float32))
+
+
+def _without_further_rows(logits_MV: Tensor, counted: int) -> Tensor:
+    """Room for the gradient of scores of which only the first `counted` rows count: zero in the others."""
+    gradient_MV = torch.empty_like(logits_MV)
+    gradient_MV[counted:] = 0
+    return gradient_MV
 
 
 def _some_rows(logits_NV: Tensor) -> Iterator[slice]:
