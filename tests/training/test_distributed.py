@@ -16,7 +16,7 @@ from translate.errors import ConfigError, TrainingError
 from translate.training.checkpoint import pack, unpack
 from translate.training.distributed import ALONE, Group, MeetingPlace, Part, seed_of
 from translate.training.interrupt import Interrupted
-from translate.training.parallel import Single, build_parallel
+from translate.training.parallel import PARALLEL, Single, build_parallel
 
 
 def group_of(rank: int, count: int) -> Group:
@@ -204,16 +204,17 @@ def test_a_full_disk_does_not_hide_what_is_told(tmp_path: Path, monkeypatch: pyt
 
 
 ENDS = """
+import sys
 from pathlib import Path
 from torch import nn, ones
 from translate.training.distributed import MeetingPlace
-from translate.training.parallel import Replicated
+from translate.training.parallel import PARALLEL
 
 def gloo():
     return {name for task in Path("/proc/self/task").iterdir() if (name := (task / "comm").read_text())[:4] == "gloo"}
 
 group = MeetingPlace(1).group()
-Replicated(nn.Linear(2, 2), group)(ones(1, 2)).sum().backward()
+PARALLEL[sys.argv[1]](nn.Linear(2, 2), group)(ones(1, 2)).sum().backward()
 assert gloo()
 group.leave()
 print(gloo())
@@ -221,9 +222,10 @@ print(gloo())
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="lists threads as Linux does")
-def test_connections_end_before_python_does() -> None:
+@pytest.mark.parametrize("name", PARALLEL)
+def test_connections_end_before_python_does(name: str) -> None:
     # Threads that are left while Python shuts down can end the process by SIGABRT.
-    ended = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, encoding="utf-8", timeout=60)
+    ended = subprocess.run([sys.executable, "-c", ENDS, name], capture_output=True, encoding="utf-8", timeout=60)
     assert ended.stdout == "set()\n", ended.stderr
 
 

@@ -4,6 +4,7 @@ Each works on its part of every update, and all make the same decisions: numbers
 first one validates and writes. This module knows nothing of models.
 """
 
+import gc
 import json
 import logging
 import os
@@ -95,6 +96,9 @@ class Processes:
         """This process's own device of this kind. ConfigError if there are more processes than devices."""
         return device
 
+    def at_the_end(self, work: Callable[[], object]) -> None:
+        """Do this, too, when the connections of this process are closed; a single process has none."""
+
     def part_ways(self, seed: int) -> None:
         """Let each process draw its own random numbers from now on; the first continues its sequence."""
 
@@ -113,6 +117,7 @@ class Group(Processes):
         self._store, self.rank, self.count = store, rank, count
         self.neighbours = number_in_environment("LOCAL_WORLD_SIZE", count)
         self._last_word, self.failed = rank == 0, False
+        self._at_the_end: list[Callable[[], object]] = []
         with _meeting():
             dist.init_process_group(
                 "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
@@ -206,6 +211,9 @@ class Group(Processes):
         torch.cuda.set_device(number)
         return torch.device("cuda", number)
 
+    def at_the_end(self, work: Callable[[], object]) -> None:
+        self._at_the_end.append(work)
+
     def part_ways(self, seed: int) -> None:
         if self.rank > 0:
             torch.manual_seed(seed_of(seed, 0, self.rank))
@@ -237,6 +245,9 @@ class Group(Processes):
         """Close the connections to the others, if they are open."""
         if dist.is_initialized():
             dist.destroy_process_group()
+            for work in self._at_the_end:
+                work()
+            gc.collect()  # FSDP's modules, which hold the group, too, refer to each other.
 
 
 class MeetingPlace:

@@ -27,7 +27,7 @@ class Single:
         self.model = model
         self.forward: nn.Module = model
 
-    def __call__(self, *inputs: Tensor | None) -> Tensor:
+    def __call__(self, *inputs: Tensor | int | None) -> Tensor:
         return self.forward(*inputs)
 
     def backward_pass(self, *, last: bool) -> AbstractContextManager[None]:
@@ -97,6 +97,9 @@ class Sharded(Single):
         # Issued for every projection, and harmless: nothing is changed in place.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
         self.mesh = init_device_mesh(device_type, (processes.count,))
+        # PyTorch's caches keep the mesh, and in newer versions the mesh keeps the group, whose threads would still run
+        # while Python shuts down, when they can end the process by SIGABRT.
+        processes.at_the_end(getattr(self.mesh, "_pg_registry", {}).clear)
         for block in [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]:
             if isinstance(block, DecoderLayer):  # Keys and values of the source are made before the block is called.
                 attention = block.cross_attention
