@@ -2,12 +2,13 @@
 
 import errno
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from tiny_project import own_logging
 
-from translate.commands.run import run
+from translate.commands.run import leave_in_order, run
 
 
 def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,3 +37,27 @@ def test_a_working_directory_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> No
         patch.setattr(Path, "cwd", gone)
         assert run(lambda: print(Path.cwd()), said.append) == 2
     assert said == ["error: the working directory no longer exists; change to another one"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(number: signal.Signals) -> None:
+    """The `timeout` command sends it to its child, and to the group of processes that the child belongs to."""
+    said: list[str] = []
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), number)
+        finally:
+            os.kill(os.getpid(), number)
+            said.append("clear")
+
+    try:
+        leave_in_order()
+        with own_logging():
+            assert run(work, said.append) == 128 + number
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    assert said == ["clear", "stopped"]

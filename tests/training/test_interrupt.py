@@ -54,10 +54,28 @@ def test_torchrun_may_send_the_same_signal_again(number: signal.Signals, monkeyp
                 patch.delenv("TORCHELASTIC_RUN_ID", raising=False)
                 if by_torchrun:
                     patch.setenv("TORCHELASTIC_RUN_ID", "none")
+                patch.setattr("translate.training.interrupt.ECHO", 0)
                 with InterruptGuard() as guard:
                     os.kill(os.getpid(), number)
                     os.kill(os.getpid(), number)
                 assert (guard.received, got) == (number, [] if by_torchrun else [number])
+    finally:
+        signal.signal(number, before)
+
+
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_timeout_sends_each_signal_twice(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[int] = []
+    before = signal.signal(number, lambda number, frame: got.append(number))
+    try:
+        with InterruptGuard() as guard:
+            for _ in range(2):
+                os.kill(os.getpid(), number)
+            assert (guard.received, got) == (number, [])
+            monkeypatch.setattr("translate.training.interrupt.ECHO", 0)
+            os.kill(os.getpid(), number)
+            assert got == [number]
     finally:
         signal.signal(number, before)
 
@@ -111,7 +129,9 @@ def test_a_second_signal_ends_a_process_that_hangs() -> None:
     with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        process.send_signal(signal.SIGINT)
+        for _ in range(2):  # as the `timeout` command does
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
         time.sleep(0.5)
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)

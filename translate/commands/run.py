@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from translate.errors import TranslateError
-from translate.training.interrupt import HANGUP
+from translate.training.interrupt import HANGUP, Echoes
 
 # A full disk, a quota, a limit of the size of files (not on Windows).
 NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", None), errno.EFBIG)
@@ -96,6 +96,7 @@ class CtrlC:
 
     def __init__(self) -> None:
         self.came = False
+        self._echoes = Echoes()
         self._handler = signal.getsignal(signal.SIGINT)
         if callable(self._handler):
             signal.signal(signal.SIGINT, self._note)
@@ -107,14 +108,17 @@ class CtrlC:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.came = True
-        if callable(self._handler):
+        if callable(self._handler) and not self._echoes.includes(number):
             self._handler(number, frame)
 
 
 def leave_in_order() -> None:
     """Let SIGTERM and SIGHUP end this process only after cleaning up, for example a half-written file."""
+    echoes = Echoes()
 
     def leave(number: int, _: FrameType | None) -> None:
+        if echoes.includes(number):
+            return
         if number == HANGUP:  # It may come twice, from the terminal and from the shell.
             signal.signal(number, signal.SIG_IGN)
         sys.exit(128 + number)

@@ -5,11 +5,13 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 
 GRACE = 5.0  # seconds that a process has to end in order after a second signal
+ECHO = 0.5  # seconds within which the same signal again is no second wish
 # What a terminal sends that closes, as when ssh loses its connection; not on Windows.
 HANGUP = getattr(signal, "SIGHUP", None)
 
@@ -28,6 +30,24 @@ class Interrupted(Exception):
         self.exit_code = 128 + signal_number
 
 
+class Echoes:
+    """Tells a signal that comes again from the same signal heard twice.
+
+    The `timeout` command passes a signal on to its child and to the group of processes that the child belongs to.
+    """
+
+    def __init__(self) -> None:
+        self._heard: dict[int, float] = {}
+
+    def includes(self, number: int) -> bool:
+        """Whether this signal, which has just come, is one with the same number that came a moment ago."""
+        now = time.monotonic()
+        if number in self._heard and now - self._heard[number] < ECHO:
+            return True
+        self._heard[number] = now
+        return False
+
+
 class InterruptGuard:
     """While open, remembers the first SIGINT or SIGTERM instead of ending the process; a second one gets through.
 
@@ -40,6 +60,8 @@ class InterruptGuard:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._asked = False
+        self._echoes = Echoes()
 
     def __enter__(self) -> "InterruptGuard":
         numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
@@ -60,8 +82,12 @@ class InterruptGuard:
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.received = self.received or number
-        if number != HANGUP and not under_torchrun():
+        if number == HANGUP or under_torchrun() or self._echoes.includes(number):
+            return
+        if self._asked:
             self._restore(signal.SIGINT, signal.SIGTERM)
+            signal.raise_signal(number)
+        self._asked = True
 
     def _restore(self, *numbers: int) -> None:
         for number in numbers:
@@ -91,9 +117,10 @@ def second_signal_ends(grace: float = GRACE) -> Iterator[None]:
 def _end_after_the_second(signals: socket.socket, left: threading.Event, grace: float) -> None:
     """Read the numbers of signals as they come, until there are no more, or two that ask for the end."""
     received = 0
+    echoes = Echoes()
     with signals:
         while received < 2 and (number := signals.recv(1)):
-            received += number[0] in (signal.SIGINT, signal.SIGTERM)
+            received += number[0] in (signal.SIGINT, signal.SIGTERM) and not echoes.includes(number[0])
         if received == 2 and not left.wait(grace):
             with suppress(OSError):  # Its disk may be full.
                 print("stopped, though not in order: something hangs", file=sys.stderr, flush=True)
