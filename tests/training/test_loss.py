@@ -24,7 +24,7 @@ def test_equals_cross_entropy_in_value_and_gradient(
 ) -> None:
     monkeypatch.setattr(loss_module, "ELEMENTS_AT_ONCE", at_once)
     logits_NV, labels_N = drawn()
-    loss, nll = smoothed_loss(logits_NV, labels_N, smoothing)
+    loss, nll = smoothed_loss(logits_NV.clone(), labels_N, smoothing)
     expected = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=smoothing)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(nll, cross_entropy(logits_NV, labels_N, reduction="sum"))
@@ -42,7 +42,7 @@ def test_without_smoothing_both_are_the_same() -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_sums_in_float32_whatever_the_logits(smoothing: float) -> None:
     logits_NV, labels_N = drawn(rows=3000, dtype=torch.bfloat16)
-    loss, nll = smoothed_loss(logits_NV, labels_N, smoothing)
+    loss, nll = smoothed_loss(logits_NV.clone(), labels_N, smoothing)
     assert loss.dtype is nll.dtype is torch.float32
     exact = cross_entropy(logits_NV.double(), labels_N, reduction="sum", label_smoothing=smoothing)
     assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
@@ -72,6 +72,26 @@ def test_rows_after_those_of_the_labels_do_not_count(name: str) -> None:
     assert torch.equal(gradient_MV, torch.cat([gradient_NV, torch.zeros_like(further)]))
 
 
+@pytest.mark.parametrize("name", ["smoothed", "r-drop"])
+def test_the_gradient_takes_the_place_of_scores_that_nobody_needs(name: str) -> None:
+    logits_NV, labels_N = drawn(rows=8)
+    scores_NV = logits_NV.clone()
+    (gradient_NV,) = torch.autograd.grad(LOSSES[name](scores_NV, labels_N)[0], scores_NV)
+    assert gradient_NV.data_ptr() == scores_NV.data_ptr()
+    scores_NV = logits_NV.clone()
+    needs_them = scores_NV.square().sum()
+    LOSSES[name](scores_NV, labels_N)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        needs_them.backward()
+
+
+def test_scores_stay_where_no_gradient_is_asked_for() -> None:
+    logits_NV, labels_N = drawn()
+    scores_NV = logits_NV.detach().clone()
+    smoothed_loss(scores_NV, labels_N, 0.1)
+    assert torch.equal(scores_NV, logits_NV)
+
+
 @pytest.mark.parametrize("weight", [0.0, 1.0, 5.0])
 @pytest.mark.parametrize("at_once", [1, 30, 2**18])
 def test_r_drop_equals_pytorch_in_value_and_gradient(
@@ -81,9 +101,7 @@ def test_r_drop_equals_pytorch_in_value_and_gradient(
     one_NV, labels_N = drawn()
     other_NV = torch.randn(one_NV.shape, generator=torch.Generator().manual_seed(1)).requires_grad_()
     passes = [one_NV, other_NV]
-    twice_NV = torch.cat(passes)
-    before = twice_NV.detach().clone()
-    loss, nll = r_drop_loss(twice_NV, labels_N, 0.1, weight)
+    loss, nll = r_drop_loss(torch.cat(passes), labels_N, 0.1, weight)
     log_p, log_q = (scores_NV.log_softmax(1) for scores_NV in passes)
     apart = kl_div(log_q, log_p, reduction="sum", log_target=True) + kl_div(
         log_p, log_q, reduction="sum", log_target=True
@@ -94,7 +112,6 @@ def test_r_drop_equals_pytorch_in_value_and_gradient(
     torch.testing.assert_close(nll, sum(cross_entropy(scores, labels_N, reduction="sum") for scores in passes) / 2)
     for ours, theirs in zip(*(torch.autograd.grad(3 * t, passes) for t in (loss, expected)), strict=True):
         torch.testing.assert_close(ours, theirs)
-    assert torch.equal(twice_NV, before)
     assert not nll.requires_grad
 
 
@@ -102,7 +119,7 @@ def test_passes_that_agree_have_the_loss_of_one() -> None:
     logits_NV, labels_N = drawn()
     same_NV = logits_NV.detach().clone().requires_grad_()
     found = r_drop_loss(torch.cat([logits_NV, same_NV]), labels_N, 0.1, 4.0)
-    expected = smoothed_loss(logits_NV, labels_N, 0.1)
+    expected = smoothed_loss(logits_NV.clone(), labels_N, 0.1)
     torch.testing.assert_close(found, expected)
     halves = torch.autograd.grad(found[0], [logits_NV, same_NV])
     (whole,) = torch.autograd.grad(expected[0], logits_NV)

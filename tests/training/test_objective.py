@@ -30,7 +30,7 @@ class NoisyScores:
 
     def __call__(self, batch: Batch) -> Tensor:
         self.seen = torch.randn(len(batch.labels_N), SIZE, generator=self.generator).requires_grad_()
-        return self.seen
+        return self.seen.clone()  # which the loss may overwrite
 
 
 def test_the_settings_choose() -> None:
