@@ -16,6 +16,7 @@ STAGES = (
     "errors",
     "files",
     "paths",
+    "pool",
     "device",
     "storage",
     "config",
@@ -52,7 +53,7 @@ WRAPPED_IN = {
     "tqdm": {"training/tracking", "commands/streams"},
     "yaml": {"config/yaml_source"},
 }
-WITHOUT_TORCH = {"errors", "files", "paths", "config", "text"}
+WITHOUT_TORCH = {"errors", "files", "paths", "pool", "config", "text"}
 
 
 def modules() -> dict[str, Path]:

@@ -14,7 +14,7 @@ from translate.decoding.search import search
 from translate.evaluation import corpus_bleu, corpus_chrf, distinct_warning, form_warning
 from translate.model.build import Model
 from translate.text.codec import Codec
-from translate.training.loss import smoothed_loss
+from translate.training.loss import smoothed_loss_
 from translate.training.progress import Validation, perplexity
 
 MOST_TOKENS = 4096  # of a batch of references
@@ -88,7 +88,7 @@ class Validator:
             for indices in update:
                 batch = make_batch(self.dataset, indices).to(device)
                 logits_NV = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
-                nll += smoothed_loss(logits_NV, batch.labels_N, smoothing=0.0)[1].item()
+                nll += smoothed_loss_(logits_NV, batch.labels_N, smoothing=0.0)[1].item()
                 correct += (logits_NV.argmax(1) == batch.labels_N).sum().item()
                 tokens += len(batch.labels_N)
         return nll / tokens, correct / tokens

@@ -20,6 +20,7 @@ from translate import validation as validation_module
 from translate.errors import CheckpointError
 from translate.pipeline import train
 from translate.runs import RunFolder
+from translate.training import interrupt as interrupt_module
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import Interrupted
 from translate.training.tracking import MetricsLog
@@ -131,7 +132,7 @@ def test_two_interruptions(name: str, tiny: TinyProject, uninterrupted: Callable
 @pytest.mark.slow
 def test_sigterm_while_the_mean_is_measured(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
     overrides = ("training.average_last=2",)
-    stop(sigterm, (validation_module, "smoothed_loss", 4), tiny, *overrides)
+    stop(sigterm, (validation_module, "smoothed_loss_", 4), tiny, *overrides)
     assert_same_run(train(tiny.config(*overrides), resume=True), uninterrupted(*overrides))
 
 
@@ -140,7 +141,7 @@ def test_sigterm_while_the_mean_is_measured(tiny: TinyProject, uninterrupted: Ca
 def test_sigterm_in_the_middle_of_a_validation(
     validation: int, tiny: TinyProject, uninterrupted: Callable[..., RunFolder]
 ) -> None:
-    stop(sigterm, (validation_module, "smoothed_loss", validation), tiny)
+    stop(sigterm, (validation_module, "smoothed_loss_", validation), tiny)
     progress = newest_state(RunFolder(tiny.folder / "run"))[1]
     assert progress["step"] == 7 * validation
     assert progress["validated_step"] == 7 * (validation - 1)
@@ -196,13 +197,24 @@ def test_an_interruption_names_its_signal(
     assert error.exit_code == exit_code
 
 
-def test_a_second_ctrl_c_stops_at_once(tiny: TinyProject) -> None:
+def test_a_second_ctrl_c_stops_at_once(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupt_module, "ECHO", 0)
+
     def twice() -> None:
         sigint()
         sigint()
 
     stop(twice, update(2), tiny, error=KeyboardInterrupt)
     assert not list((tiny.folder / "run/states").iterdir())
+
+
+def test_timeout_sends_ctrl_c_twice_and_the_run_is_saved(tiny: TinyProject) -> None:
+    def twice() -> None:
+        sigint()
+        sigint()
+
+    stop(twice, update(2), tiny)
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 2
 
 
 def test_patience_survives(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:

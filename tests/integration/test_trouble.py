@@ -42,7 +42,7 @@ def trainer_of(tiny: TinyProject, *overrides: str) -> Trainer:
 
 def spoil_updates(patch: pytest.MonkeyPatch, *numbers: int, value: float = math.nan) -> None:
     """Make the loss of the updates with these numbers, counted from 1, worthless."""
-    update, loss = Trainer._update, objective_module.smoothed_loss
+    update, loss = Trainer._update, objective_module.smoothed_loss_
     now = 0
 
     def counted(self: Trainer, batches: Any) -> None:
@@ -55,7 +55,7 @@ def spoil_updates(patch: pytest.MonkeyPatch, *numbers: int, value: float = math.
         return (smoothed * value, nll * value) if now in numbers else (smoothed, nll)
 
     patch.setattr(Trainer, "_update", counted)
-    patch.setattr(objective_module, "smoothed_loss", spoiled)
+    patch.setattr(objective_module, "smoothed_loss_", spoiled)
 
 
 # --- gradients -------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from translate import pool
 from translate.config.schema import TextConfig
 from translate.data.corpus import ParallelText, read_split
 from translate.errors import ConfigError
@@ -108,6 +109,7 @@ def test_spacing_comes_from_the_first_lines(monkeypatch: pytest.MonkeyPatch) -> 
     lines = ["a dog .", "the cat .", "a dog, a cat, a gnu."]
     (late,) = build_codecs(TextConfig(), ("en", "de"), lines, ["."])[0].encode(["a gnu, a dog."])
     monkeypatch.setattr(build, "SPACING_LINES", 2)
+    monkeypatch.setattr(build, "CHUNK", 1)
     first, _ = build_codecs(TextConfig(), ("en", "de"), lines, ["."])
     assert first.encode(["a gnu, a dog."]) == [late]
     assert first.decode(late) == "a gnu , a dog ."
@@ -240,6 +242,22 @@ def test_a_model_from_before_text_was_composed_reads_it_as_it_did(german: Codec)
     assert before.fingerprint != german.fingerprint
     assert before.tokenize("scha\u0308fst") == ["scha\u0308fst"]
     assert german.tokenize("scha\u0308fst") == ["sch\u00e4fst"]
+
+
+@pytest.mark.slow
+def test_words_counted_by_several_processes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [codec.to_dict() for codec in codecs_of_many_lines()]
+    monkeypatch.setattr(build, "CHUNK", 50)
+    monkeypatch.setattr(build, "SPACING_LINES", 200)
+    monkeypatch.setattr(pool, "cores", lambda: 2)
+    assert [codec.to_dict() for codec in codecs_of_many_lines()] != expected  # The later lines have other spaces.
+    monkeypatch.setattr(build, "SPACING_LINES", 10_000)
+    assert [codec.to_dict() for codec in codecs_of_many_lines()] == expected
+
+
+def codecs_of_many_lines() -> tuple[Codec, Codec]:
+    german, english = ([f"{line} ({n % 90})" for n in range(300) for line in lines] for lines in (GERMAN, ENGLISH))
+    return build_codecs(TextConfig(), ("de", "en"), [*german, *(line.replace(".", " .") for line in german)], english)
 
 
 # --- the real corpus -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div
 
 from translate.training import loss as loss_module
-from translate.training.loss import Sums, plain_r_drop_loss, plain_smoothed_loss, r_drop_loss, smoothed_loss
+from translate.training.loss import Sums, plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
 
 
 def drawn(rows: int = 7, size: int = 11, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -24,7 +24,7 @@ def test_equals_cross_entropy_in_value_and_gradient(
 ) -> None:
     monkeypatch.setattr(loss_module, "ELEMENTS_AT_ONCE", at_once)
     logits_NV, labels_N = drawn()
-    loss, nll = smoothed_loss(logits_NV.clone(), labels_N, smoothing)
+    loss, nll = smoothed_loss_(logits_NV.clone(), labels_N, smoothing)
     expected = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=smoothing)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(nll, cross_entropy(logits_NV, labels_N, reduction="sum"))
@@ -35,14 +35,14 @@ def test_equals_cross_entropy_in_value_and_gradient(
 
 
 def test_without_smoothing_both_are_the_same() -> None:
-    loss, nll = smoothed_loss(*drawn(), 0.0)
+    loss, nll = smoothed_loss_(*drawn(), 0.0)
     assert loss.item() == nll.item()
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_sums_in_float32_whatever_the_logits(smoothing: float) -> None:
     logits_NV, labels_N = drawn(rows=3000, dtype=torch.bfloat16)
-    loss, nll = smoothed_loss(logits_NV.clone(), labels_N, smoothing)
+    loss, nll = smoothed_loss_(logits_NV.clone(), labels_N, smoothing)
     assert loss.dtype is nll.dtype is torch.float32
     exact = cross_entropy(logits_NV.double(), labels_N, reduction="sum", label_smoothing=smoothing)
     assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
@@ -52,9 +52,9 @@ def test_sums_in_float32_whatever_the_logits(smoothing: float) -> None:
 
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
-    "smoothed": lambda logits, labels: smoothed_loss(logits, labels, 0.1),
+    "smoothed": lambda logits, labels: smoothed_loss_(logits, labels, 0.1),
     "plain smoothed": lambda logits, labels: plain_smoothed_loss(logits, labels, 0.1),
-    "r-drop": lambda logits, labels: r_drop_loss(logits, labels[::2], 0.1, 2.0),
+    "r-drop": lambda logits, labels: r_drop_loss_(logits, labels[::2], 0.1, 2.0),
     "plain r-drop": lambda logits, labels: plain_r_drop_loss(logits, labels[::2], 0.1, 2.0),
 }
 
@@ -88,7 +88,7 @@ def test_the_gradient_takes_the_place_of_scores_that_nobody_needs(name: str) -> 
 def test_scores_stay_where_no_gradient_is_asked_for() -> None:
     logits_NV, labels_N = drawn()
     scores_NV = logits_NV.detach().clone()
-    smoothed_loss(scores_NV, labels_N, 0.1)
+    smoothed_loss_(scores_NV, labels_N, 0.1)
     assert torch.equal(scores_NV, logits_NV)
 
 
@@ -101,7 +101,7 @@ def test_r_drop_equals_pytorch_in_value_and_gradient(
     one_NV, labels_N = drawn()
     other_NV = torch.randn(one_NV.shape, generator=torch.Generator().manual_seed(1)).requires_grad_()
     passes = [one_NV, other_NV]
-    loss, nll = r_drop_loss(torch.cat(passes), labels_N, 0.1, weight)
+    loss, nll = r_drop_loss_(torch.cat(passes), labels_N, 0.1, weight)
     log_p, log_q = (scores_NV.log_softmax(1) for scores_NV in passes)
     apart = kl_div(log_q, log_p, reduction="sum", log_target=True) + kl_div(
         log_p, log_q, reduction="sum", log_target=True
@@ -118,8 +118,8 @@ def test_r_drop_equals_pytorch_in_value_and_gradient(
 def test_passes_that_agree_have_the_loss_of_one() -> None:
     logits_NV, labels_N = drawn()
     same_NV = logits_NV.detach().clone().requires_grad_()
-    found = r_drop_loss(torch.cat([logits_NV, same_NV]), labels_N, 0.1, 4.0)
-    expected = smoothed_loss(logits_NV.clone(), labels_N, 0.1)
+    found = r_drop_loss_(torch.cat([logits_NV, same_NV]), labels_N, 0.1, 4.0)
+    expected = smoothed_loss_(logits_NV.clone(), labels_N, 0.1)
     torch.testing.assert_close(found, expected)
     halves = torch.autograd.grad(found[0], [logits_NV, same_NV])
     (whole,) = torch.autograd.grad(expected[0], logits_NV)
@@ -129,13 +129,13 @@ def test_passes_that_agree_have_the_loss_of_one() -> None:
 
 def test_large_logits_stay_finite() -> None:
     logits_NV = torch.tensor([[1e4, -1e4, 0.0]])
-    loss, nll = smoothed_loss(logits_NV, torch.tensor([1]), 0.1)
+    loss, nll = smoothed_loss_(logits_NV, torch.tensor([1]), 0.1)
     assert nll.item() == pytest.approx(2e4)
     assert loss.item() == pytest.approx(0.9 * 2e4 + 0.1 * 1e4)
 
 
 def test_no_tokens_no_loss() -> None:
-    loss, nll = smoothed_loss(torch.empty(0, 5), torch.empty(0, dtype=torch.int64), 0.1)
+    loss, nll = smoothed_loss_(torch.empty(0, 5), torch.empty(0, dtype=torch.int64), 0.1)
     assert (loss.item(), nll.item()) == (0.0, 0.0)
 
 

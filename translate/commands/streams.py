@@ -29,7 +29,8 @@ log = logging.getLogger("translate")
 
 def source_lines(asked: argparse.Namespace) -> Iterator[list[str]]:
     """The lines to translate, some at a time: arguments, a file, or standard input as it arrives."""
-    from translate.data.lines import chunks, read_lines
+    from translate.data.lines import read_lines
+    from translate.pool import chunks
 
     if asked.sentences and asked.input:
         raise ConfigError("sentences and --input are both given; use one of them")

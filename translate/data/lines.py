@@ -6,7 +6,7 @@ import io
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -130,12 +130,6 @@ def _refuse_odd(path: Path, text: str) -> None:
         raise DataError(f"{path} is a third NUL characters or more. It looks like UTF-16: save it as UTF-8.")
     if "\n" not in text and text.count("\r") >= 10:
         raise DataError(f"{path} ends its lines by carriage returns alone. Save it with line feeds.")
-
-
-def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Consecutive lines, `size` at a time."""
-    rest = iter(lines)
-    return iter(lambda: list(islice(rest, size)), [])
 
 
 def text_sha256(lines: Sequence[str]) -> str:

@@ -5,11 +5,14 @@ The vocabulary comes from the whole text; which pairs are left out of training i
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from translate.config.schema import TextConfig, WordTokenizerConfig
 from translate.errors import ConfigError
+from translate.pool import CHUNK, chunks, mapped
 from translate.text.codec import Codec, compose
 from translate.text.labels import LabelTokenizer
 from translate.text.pieces import learn_pieces
@@ -81,11 +84,24 @@ def _learn(tokenizer: WordTokenizer, lines: Iterable[str]) -> tuple[WordTokenize
     """The tokenizer with the spacing of these lines, and how often each word occurs in them."""
     spacing = SpacingCounts()
     counts: Counter[str] = Counter()
-    for number, (tokens, space_after) in enumerate(tokenizer.cut(lines)):
-        if number < SPACING_LINES:
+    pieces = ((number * CHUNK < SPACING_LINES, chunk) for number, chunk in enumerate(chunks(lines, CHUNK)))
+    with closing(mapped(partial(_count, tokenizer), pieces, f"counting words of {tokenizer.language}")) as counted:
+        for some, neighbours in counted:
+            counts.update(some)
+            spacing.update(neighbours)
+    return replace(tokenizer, spacing=spacing.learn()), counts
+
+
+def _count(tokenizer: WordTokenizer, piece: tuple[bool, list[str]]) -> tuple[Counter[str], SpacingCounts]:
+    """How often each word occurs in some lines and, if that is asked for, how neighbours stand in them."""
+    with_spacing, lines = piece
+    spacing = SpacingCounts()
+    counts: Counter[str] = Counter()
+    for tokens, space_after in tokenizer.cut(lines):
+        if with_spacing:
             spacing.add(tokens, space_after)
         counts.update(tokens)
-    return replace(tokenizer, spacing=spacing.learn()), counts
+    return counts, spacing
 
 
 def _vocabulary(config: WordTokenizerConfig, counts: Counter[str]) -> Vocabulary:

@@ -77,6 +77,10 @@ class SpacingCounts:
         """Count one line: its tokens, and for each of them whether white space follows."""
         self._pairs.update(zip(pairwise(_mark(tokens, _is_symbol)), space_after, strict=False))
 
+    def update(self, others: "SpacingCounts") -> None:
+        """Add the counts of other lines."""
+        self._pairs.update(others._pairs)
+
     def learn(self) -> Spacing:
         """The rules that explain most pairs of neighbours, and the pairs that they do not explain."""
         alternating = self._alternating()

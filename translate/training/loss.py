@@ -35,7 +35,7 @@ class Sums:
 
 
 def plain_smoothed_loss(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The same as `smoothed_loss`, by PyTorch's own cross-entropy: the plain version, to be read first.
+    """The same as `smoothed_loss_`, by PyTorch's own cross-entropy: the plain version, to be read first.
 
     Rows with the label `IGNORED` do not count.
     """
@@ -44,13 +44,13 @@ def plain_smoothed_loss(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -
     return loss, cross_entropy(scores_NV.detach(), labels_N, reduction="sum", ignore_index=IGNORED)
 
 
-def smoothed_loss(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def smoothed_loss_(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The summed cross-entropy with and without label smoothing (Szegedy et al., 2016), as scalars in float32.
 
     A share `smoothing` of the probability is spread evenly over the whole vocabulary, including the true token and
     the specials; the true token gets the rest as well, as in `torch.nn.functional.cross_entropy`. Only the smoothed sum
-    can be differentiated, and only once: scores that require a gradient are overwritten with it. Rows of scores after
-    those of the labels do not count.
+    can be differentiated, and only once. Rows of scores after those of the labels do not count. Scores that require a
+    gradient are overwritten with it, hence the underscore.
     """
     loss, nll = _SmoothedLoss.apply(logits_MV, labels_N, smoothing)  # type: ignore[no-untyped-call]
     return loss, nll
@@ -91,7 +91,7 @@ class _SmoothedLoss(torch.autograd.Function):
 
 
 def plain_r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
-    """The same as `r_drop_loss`, by PyTorch's own cross-entropy and divergence; `IGNORED` as above."""
+    """The same as `r_drop_loss_`, by PyTorch's own cross-entropy and divergence; `IGNORED` as above."""
     twice_NV = twice_MV[: 2 * len(labels_N)]
     losses = [plain_smoothed_loss(scores_NV, labels_N, smoothing) for scores_NV in twice_NV.chunk(2)]
     loss, nll = (torch.stack(sums).mean() for sums in zip(*losses, strict=True))
@@ -100,8 +100,8 @@ def plain_r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weig
     return loss + weight * (torch.stack(divergences) * (labels_N != IGNORED)).sum() / 4, nll
 
 
-def r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
-    """The mean of `smoothed_loss` over two passes, plus their divergence: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
+def r_drop_loss_(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
+    """The mean of `smoothed_loss_` over two passes, plus their divergence: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
 
     `twice_MV` has the scores of one pass followed by those of the other, which give p and q; `labels_N` has the labels
     once; rows after those of both passes do not count. R-Drop (Liang et al., 2021, equation 4) draws the two

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from translate.config.schema import TrainingConfig
 from translate.data.batching import Batch
-from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss, smoothed_loss
+from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
 
 Logits = Callable[[Batch], Tensor]  # the model's scores of the next token at each real target position, (N, V)
 
@@ -24,7 +24,7 @@ class CrossEntropy:
     """One pass."""
 
     smoothing: float
-    loss: Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]] = smoothed_loss
+    loss: Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]] = smoothed_loss_
 
     def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]:
         return self.loss(logits(batch), batch.labels_N, self.smoothing)
@@ -36,7 +36,7 @@ class RDrop:
 
     smoothing: float
     weight: float
-    loss: Callable[[Tensor, Tensor, float, float], tuple[Tensor, Tensor]] = r_drop_loss
+    loss: Callable[[Tensor, Tensor, float, float], tuple[Tensor, Tensor]] = r_drop_loss_
 
     def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]:
         return self.loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight)
@@ -46,6 +46,6 @@ def build_objective(config: TrainingConfig, *, plain: bool = False) -> Objective
     """The objective that the settings ask for; with PyTorch's own losses if `plain`, or if the settings say so."""
     plain = plain or "loss" in config.plain
     if config.r_drop > 0:
-        loss = plain_r_drop_loss if plain else r_drop_loss
+        loss = plain_r_drop_loss if plain else r_drop_loss_
         return RDrop(config.label_smoothing, config.r_drop, loss)
-    return CrossEntropy(config.label_smoothing, plain_smoothed_loss if plain else smoothed_loss)
+    return CrossEntropy(config.label_smoothing, plain_smoothed_loss if plain else smoothed_loss_)

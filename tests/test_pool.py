@@ -1,0 +1,143 @@
+"""The same work in this process and in several."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from translate import pool
+from translate.errors import DataError
+from translate.pool import chunks, mapped
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_chunks_are_consecutive_lines() -> None:
+    assert list(chunks(iter("abcde"), 2)) == [["a", "b"], ["c", "d"], ["e"]]
+    assert list(chunks([], 2)) == []
+
+
+def test_few_pieces_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_Worker", None)
+    for cores in (1, 8):
+        monkeypatch.setattr(pool, "cores", lambda cores=cores: cores)
+        assert list(mapped(sorted, ["ba"] * 9, "sorting")) == [["a", "b"]] * 9
+        assert list(mapped(sorted, [], "sorting")) == []
+
+
+def test_one_core_gets_no_other_process_and_one_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "cores", lambda: 1)
+    pieces = iter(["ba"] * 100)
+    assert next(mapped(sorted, pieces, "sorting")) == ["a", "b"]
+    assert len(list(pieces)) == 99
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The processes started in a test, by two at a time; none of them is left at its end."""
+    monkeypatch.setattr(pool, "WORTHWHILE", 1)
+    monkeypatch.setattr(pool, "cores", lambda: 2)
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Popen(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            super().__init__(*arguments, **keywords)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    yield started
+    assert started
+    assert None not in [process.returncode for process in started]
+
+
+@pytest.mark.usefixtures("started")
+def test_several_processes_answer_as_one_and_in_order() -> None:
+    pieces = [str(number) for number in range(41)]
+    assert list(mapped(int, pieces, "reading")) == list(range(41))
+    assert list(mapped(int, pieces[:1], "reading")) == [0]  # One of the processes gets nothing.
+
+
+@pytest.mark.usefixtures("started")
+def test_what_is_printed_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "print('Welcome!', flush=True)\ndef work(piece):\n    print('Working.', flush=True)\n    return piece + 1\n"
+    (tmp_path / "chatty.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    from chatty import work
+
+    assert list(mapped(work, [1, 2, 3], "counting")) == [2, 3, 4]
+
+
+@pytest.mark.usefixtures("started")
+def test_an_error_in_a_process_is_an_error_of_this_one() -> None:
+    answers = mapped(int, ["1", "one"], "reading")
+    assert next(answers) == 1
+    with pytest.raises(ValueError, match="invalid literal for int"):
+        next(answers)
+
+
+def test_a_process_that_is_killed(started: list[subprocess.Popen[bytes]]) -> None:
+    answers = mapped(int, ["1"] * 50, "reading")
+    next(answers)
+    for process in started:
+        process.kill()
+    with pytest.raises(DataError, match=r"^a process that worked on text ended with exit code -9; if memory ran out, "):
+        list(answers)
+
+
+def test_who_stops_asking_ends_the_processes(started: list[subprocess.Popen[bytes]]) -> None:
+    answers = mapped(int, ["1"] * 50, "reading")
+    next(answers)
+    assert [process.poll() for process in started] == [None, None]
+    with pytest.raises(KeyboardInterrupt):
+        answers.throw(KeyboardInterrupt())
+
+
+ENDLESS = """
+import itertools
+from translate import pool
+
+pool.cores = lambda: 2
+for answer in pool.mapped(int, itertools.repeat("1"), "reading"):
+    print("answered", flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="process groups of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C reaches all processes at once, other signals only the one that asks."""
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS, encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "answered\n"
+    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    _, said = process.communicate(timeout=120)  # to the end: no other process holds the pipes any more
+    assert process.returncode == -number
+    assert said.count("Traceback") == (1 if number == signal.SIGINT else 0), said
+    deadline = time.monotonic() + 30
+    while is_alive(process.pid):
+        assert time.monotonic() < deadline, "a process of the group goes on"
+        time.sleep(0.05)
+
+
+def is_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,132 @@
+"""The same work on many pieces of text: in this process or, if there are many, in one process per core.
+
+The other processes are fresh interpreters, which load neither PyTorch nor the calling program. They get pieces through
+a pipe and answer through another one, and end when their pipe closes, whatever becomes of this process.
+"""
+
+import logging
+import os
+import pickle
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from translate.errors import DataError
+
+CHUNK = 10_000  # lines that make a piece
+WORTHWHILE = 10  # pieces; with fewer, processes take longer to start than they save
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+log = logging.getLogger("translate")
+
+
+def cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Consecutive lines, `size` at a time."""
+    rest = iter(lines)
+    return iter(lambda: list(islice(rest, size)), [])
+
+
+def mapped(work: Callable[[A], B], pieces: Iterable[A], doing: str) -> Generator[B, None, None]:
+    """What `work` makes of each piece, in their order. To be closed if it is left before its end.
+
+    `work`, the pieces and the answers are pickled, and `doing` says in the log what it is.
+
+    Raises:
+        DataError: one of the processes was killed.
+    """
+    count = cores()
+    rest = iter(pieces)
+    first = list(islice(rest, WORTHWHILE if count > 1 else 0))
+    if len(first) < WORTHWHILE:
+        return (work(piece) for piece in chain(first, rest))
+    log.info("%s in %d processes", doing, count)
+    return _in_processes(work, chain(first, rest), count)
+
+
+def _in_processes(work: Callable[[A], B], pieces: Iterator[A], count: int) -> Generator[B, None, None]:
+    workers = [_Worker(work) for _ in range(count)]
+    busy: deque[_Worker] = deque()
+    try:
+        for number, piece in enumerate(pieces):
+            if len(busy) == count:
+                yield busy.popleft().answer()
+            worker = workers[number % count]  # the one that has just answered, and is now idle
+            worker.ask(piece)
+            busy.append(worker)
+        for worker in busy:
+            yield worker.answer()
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+class _Worker:
+    """Another process that works on pieces."""
+
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        command = [sys.executable, "-c", START, *sys.path]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        self.ask(work)
+
+    def ask(self, question: Any) -> None:
+        with suppress(BrokenPipeError):  # `answer` reports it.
+            pickle.dump(question, self._to, pickle.HIGHEST_PROTOCOL)
+            self._to.flush()
+
+    def answer(self) -> Any:
+        try:
+            answer = pickle.load(self._from)
+        except (EOFError, pickle.UnpicklingError):
+            raise DataError(
+                f"a process that worked on text ended with exit code {self._process.wait()}; if memory ran out, "
+                "let this run use fewer cores"
+            ) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+        with suppress(BrokenPipeError):
+            self._to.close()
+        self._from.close()
+
+
+START = """\
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the one that asks ends the others.
+sys.path[:] = sys.argv[1:]
+from translate.pool import answer_all
+answer_all()
+"""
+
+
+def answer_all() -> None:
+    """What another process does: read its work and then pieces from standard input, and write what comes of them."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # so that nothing a library prints is taken for an answer
+    with suppress(EOFError, BrokenPipeError):
+        work = pickle.load(sys.stdin.buffer)
+        while True:
+            piece = pickle.load(sys.stdin.buffer)
+            try:
+                answer = work(piece)
+            except Exception as error:
+                answer = error
+            pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
+            answers.flush()
