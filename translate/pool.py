@@ -76,7 +76,8 @@ class _Worker:
 
     def __init__(self, work: Callable[[Any], Any]) -> None:
         command = [sys.executable, "-c", START, *sys.path]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # Ctrl-C and what else is sent to all processes of a group reach only the one that asks, which ends the others.
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
@@ -108,8 +109,7 @@ class _Worker:
 
 
 START = """\
-import signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the one that asks ends the others.
+import sys
 sys.path[:] = sys.argv[1:]
 from translate.pool import answer_all
 answer_all()

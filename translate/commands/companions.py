@@ -19,8 +19,7 @@ from translate.errors import TrainingError
 from translate.training.distributed import FAREWELL, Group, MeetingPlace
 
 START = f"""\
-import json, os, signal, sys, threading, time
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one tells the others.
+import json, os, sys, threading, time
 
 def end_with_the_first():
     os.read(0, 1)  # It never writes: this returns when it ends. A process that is still connecting would not notice.
@@ -53,7 +52,8 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
     try:
         for rank in range(1, count):
             environment = {**os.environ, **place.directions(rank), "OMP_NUM_THREADS": str(torch.get_num_threads())}
-            others.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment))
+            # Ctrl-C and what else is sent to all processes of a group reach only the first, which tells the others.
+            others.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True))
         _wait_for(others, place)
         group = place.group()
         yield group
