@@ -27,6 +27,19 @@ def test_nothing_is_left_when_nobody_is_inside(tmp_path: Path) -> None:
         assert not list((tmp_path / "new").iterdir())
 
 
+def test_where_open_files_cannot_be_removed_the_lock_is_free_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, missing_ok: bool = False) -> None:  # as Windows does
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with in_turn(tmp_path / "lock") as alone:
+        assert alone
+    with locked_at_once(tmp_path / "lock") as alone:
+        assert alone
+
+
 @pytest.mark.parametrize("error", [NotImplementedError(), OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))])
 def test_file_systems_without_locks_do_without(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -35,7 +48,8 @@ def test_file_systems_without_locks_do_without(
         raise error
 
     monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
-    with in_turn(tmp_path / "lock"), locked_at_once(tmp_path / "other") as alone:
+    with in_turn(tmp_path / "lock") as locked, locked_at_once(tmp_path / "other") as alone:
+        assert not locked
         assert alone
 
 

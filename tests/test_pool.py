@@ -1,5 +1,6 @@
 """The same work in this process and in several."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -60,6 +61,45 @@ def test_several_processes_answer_as_one_and_in_order() -> None:
     pieces = [str(number) for number in range(41)]
     assert list(mapped(int, pieces, "reading")) == list(range(41))
     assert list(mapped(int, pieces[:1], "reading")) == [0]  # One of the processes gets nothing.
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2])
+def test_fewer_processes_do_if_the_system_allows_no_more(allowed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "WORTHWHILE", 1)
+    monkeypatch.setattr(pool, "cores", lambda: 3)
+    popen, started = subprocess.Popen, []
+
+    def start(*arguments: Any, **keywords: Any) -> subprocess.Popen[bytes]:
+        if len(started) == allowed:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        started.append(popen(*arguments, **keywords))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    assert list(mapped(int, [str(number) for number in range(9)], "reading")) == list(range(9))
+    assert len(started) == allowed
+    assert None not in [process.returncode for process in started]
+
+
+def test_all_processes_start_before_one_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large question waits until its reader has loaded its libraries."""
+    monkeypatch.setattr(pool, "WORTHWHILE", 1)
+    monkeypatch.setattr(pool, "cores", lambda: 2)
+    done: list[str] = []
+    start, ask = pool._Worker.__init__, pool._Worker.ask
+
+    def watched_start(self: pool._Worker) -> None:
+        done.append("start")
+        start(self)
+
+    def watched_ask(self: pool._Worker, question: Any) -> None:
+        done.append("ask")
+        ask(self, question)
+
+    monkeypatch.setattr(pool._Worker, "__init__", watched_start)
+    monkeypatch.setattr(pool._Worker, "ask", watched_ask)
+    assert list(mapped(int, ["1"], "reading")) == [1]
+    assert done == ["start", "start", "ask", "ask", "ask"]
 
 
 @pytest.mark.usefixtures("started")

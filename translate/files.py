@@ -5,7 +5,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -70,19 +70,20 @@ def locked_at_once(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def in_turn(path: Path) -> Iterator[None]:
+def in_turn(path: Path) -> Iterator[bool]:
     """Wait for other processes that are inside, by the lock of a file that is removed when none is.
 
-    Because it is removed, two processes may rarely be inside together, and some file systems have no locks: only for
-    work that may be done twice. OSError if the folder cannot be written to.
+    Because it is removed, two processes may rarely be inside together, and some file systems have no locks, where it
+    yields False: only for work that may be done twice. OSError if the folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     _acquire(lock)
     try:
-        yield
+        yield lock.is_locked
     finally:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # Windows removes no file that is open.
+            path.unlink()
         lock.release()
 
 

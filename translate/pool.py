@@ -55,13 +55,20 @@ def mapped(work: Callable[[A], B], pieces: Iterable[A], doing: str) -> Generator
 
 
 def _in_processes(work: Callable[[A], B], pieces: Iterator[A], count: int) -> Generator[B, None, None]:
-    workers = [_Worker(work) for _ in range(count)]
+    workers: list[_Worker] = []
     busy: deque[_Worker] = deque()
     try:
+        with suppress(OSError):  # The system may allow fewer processes.
+            for _ in range(count):
+                workers.append(_Worker())
+        if not workers:
+            yield from map(work, pieces)
+        for worker in workers:  # After all have started, because a worker reads it only then.
+            worker.ask(work)
         for number, piece in enumerate(pieces):
-            if len(busy) == count:
+            if len(busy) == len(workers):
                 yield busy.popleft().answer()
-            worker = workers[number % count]  # the one that has just answered, and is now idle
+            worker = workers[number % len(workers)]  # the one that has just answered, and is now idle
             worker.ask(piece)
             busy.append(worker)
         for worker in busy:
@@ -72,16 +79,15 @@ def _in_processes(work: Callable[[A], B], pieces: Iterator[A], count: int) -> Ge
 
 
 class _Worker:
-    """Another process that works on pieces."""
+    """Another process: to be asked what to do with pieces, and then each piece."""
 
-    def __init__(self, work: Callable[[Any], Any]) -> None:
+    def __init__(self) -> None:
         command = [sys.executable, "-c", START, *sys.path]
         # Ctrl-C and what else is sent to all processes of a group reach only the one that asks, which ends the others.
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
-        self.ask(work)
 
     def ask(self, question: Any) -> None:
         with suppress(BrokenPipeError):  # `answer` reports it.
@@ -94,7 +100,7 @@ class _Worker:
         except (EOFError, pickle.UnpicklingError):
             raise DataError(
                 f"a process that worked on text ended with exit code {self._process.wait()}; if memory ran out, "
-                "let this run use fewer cores"
+                "let this run use fewer cores (on Linux: taskset -c 0,1 python …)"
             ) from None
         if isinstance(answer, Exception):
             raise answer

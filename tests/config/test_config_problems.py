@@ -149,18 +149,18 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "data: {train: 5}",
-            "x.yaml:1: data.train: given 5, allowed: text or a section with source, target or "
-            "a list (each text or a section with split, source, target, weight, vocabulary); write '5'",
+            "x.yaml:1: data.train: given 5, allowed: text (not empty) or a section with source, target or "
+            "a list (each text (not empty) or a section with split, source, target, weight, vocabulary); write '5'",
         ),
         (
             "data: {train: [a, 3]}",
-            "x.yaml:1: data.train: given ['a', 3], allowed: text or a section with source, target or "
-            "a list (each text or a section with split, source, target, weight, vocabulary)",
+            "x.yaml:1: data.train: given ['a', 3], allowed: text (not empty) or a section with source, target or "
+            "a list (each text (not empty) or a section with split, source, target, weight, vocabulary)",
         ),
         (
             "data: {train: []}",
-            "x.yaml:1: data.train: given [], allowed: text or a section with source, target or "
-            "a list (each text or a section with split, source, target, weight, vocabulary)",
+            "x.yaml:1: data.train: given [], allowed: text (not empty) or a section with source, target or "
+            "a list (each text (not empty) or a section with split, source, target, weight, vocabulary)",
         ),
         (
             "data:\n  train:\n    - a\n    - {split: b,\n       wieght: 4}",
@@ -300,6 +300,15 @@ def test_all_problems_are_reported_at_once() -> None:
         f"x.yaml:6: data: {ONE_LANGUAGE}",
         "x.yaml:2: model.dropout: given 2, allowed: a number from 0 to below 1",
         "x.yaml:4: model.tei: unknown key; did you mean 'tie'?",
+        "x.yaml:3: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
+    ]
+
+
+def test_a_contradiction_in_a_list_hides_no_other() -> None:
+    either_or = "a corpus is either a split or two files; give split, or source and target"
+    assert problems("data:\n  train: [{split: a, source: b}, {weight: 2}]\nmodel: {tie: all}") == [
+        f"x.yaml:2: data.train.0: {either_or}",
+        f"x.yaml:2: data.train.1: {either_or}",
         "x.yaml:3: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
     ]
 

@@ -28,7 +28,7 @@ def test_every_key_has_a_row_with_a_meaning() -> None:
     [
         "| `seed` | a whole number from 0 to below 4294967296 | `1` |",
         "| `root` | a path | `data` |",
-        "| `train` | text or a section with source, target or a list (each text or a section with split, source, targ",
+        "| `train` | text (not empty) or a section with source, target or a list (each text (not empty) or a section",
         "| `dropout` | a number from 0 to below 1 | `0.1` |",
         "| `max_epochs` | a whole number above 0 or null | `10` |",
         "| `optimizer` | a section | kind adamw |",

@@ -204,6 +204,8 @@ class TestPaths:
         monkeypatch.chdir(folder)
         with pytest.raises(ConfigError, match=r"x.yaml: data\.root: '.*caf.udce9/.*' is not UTF-8, as it has to be"):
             load("data: {root: corpus}")
+        with pytest.raises(ConfigError, match=r"x.yaml: data\.train: .*caf.udce9/.* is not UTF-8, as it has to be"):
+            load("output: /run\ndata: {root: /x, cache: /y, train: [{source: a, target: b}]}")
 
     def test_the_project_is_the_checkout(self) -> None:
         checkout = Path(__file__).resolve().parents[2]

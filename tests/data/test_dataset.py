@@ -11,8 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import filelock
 import numpy as np
 import pytest
 
@@ -430,6 +432,28 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     left.mkdir()
     Opened(tmp_path).dataset(TRAIN)
     assert not left.exists()
+
+
+def test_without_locks_it_may_be_of_a_process_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: filelock.FileLock) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    encode, started = CorpusCache._encode, Event()
+
+    def slowly(self: CorpusCache, name: str, *arguments: Any) -> list[str]:
+        with self._written(f"{name}-of-this-process"):
+            started.set()
+            time.sleep(0.2)
+            return encode(self, name, *arguments)
+
+    one, other = Opened(tmp_path), Opened(tmp_path)
+    monkeypatch.setattr(CorpusCache, "_encode", slowly)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(one.dataset, TRAIN)
+        started.wait()
+        second = other.dataset(TRAIN)
+        assert first.result().source.ids.tolist() == second.source.ids.tolist()
 
 
 def test_dropout_of_bpe_makes_no_other_codecs(tmp_path: Path) -> None:

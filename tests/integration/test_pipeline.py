@@ -244,6 +244,24 @@ def test_what_is_too_large_for_a_test_set_is_not_encoded_ahead(
     assert sorted(encoded) == ["test", "train", "val"]
 
 
+def test_files_of_the_training_text_are_not_encoded_once_more_as_splits(tiny: TinyProject) -> None:
+    corpus = tiny.folder / "corpus"
+    for split in ("part1", "part2", "part3", "val", "test"):
+        write_split(corpus, split, *sentences(10, seed=len(split) + ord(split[-1])))
+    files = f"data.train={{source: {corpus}/part*.de, target: {corpus}/part*.en}}"
+    train(tiny.config(f"data.root={corpus}", files, f"data.cache={tiny.folder}/cache", "training.max_steps=1"))
+    assert len(list((tiny.folder / "cache").glob("text-*.json"))) == 3  # the parts together, val and test
+
+
+def test_a_missing_validation_file_is_noticed_before_training_text_is_read(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "read_training_text", pytest.fail)
+    for name in ("absent.de", "absent*.de"):
+        with pytest.raises(DataError, match="absent"):
+            train(tiny.config(f"data.valid={{source: {name}, target: {tiny.corpus}/val.en}}"))
+
+
 def test_other_splits_wait_for_a_library_that_is_missing(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = tiny.folder / "corpus"
     for split in ("train", "val"):
@@ -602,7 +620,23 @@ def test_nothing_is_downloaded_unasked(tiny: TinyProject, downloads: list[Path])
     (tiny.folder / "other" / "notes.txt").touch()
     with pytest.raises(DataError, match=r"No split 'train' in .*other"):
         train(tiny.config(f"data.root={tiny.folder}/other", "data.download=true"))
+    files = "data.{0}={{source: {1}/{0}.de, target: {1}/{0}.en}}"
+    write_split(tiny.folder / "mine", "train", *sentences(20, seed=1))
+    write_split(tiny.folder / "mine", "valid", *sentences(4, seed=2))
+    named = [files.format(text, tiny.folder / "mine") for text in ("train", "valid")]
+    train(tiny.config(f"data.root={tiny.folder}/missing", "data.download=true", "training.max_steps=1", *named))
     assert downloads == []
+
+
+def test_files_with_the_names_of_a_download_are_the_users_unless_one_is_asked_for(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("train.de.gz", "train.en.gz"):
+        (tiny.folder / "mine").mkdir(exist_ok=True)
+        (tiny.folder / "mine" / name).touch()
+    monkeypatch.setattr(pipeline, "read_training_text", pytest.fail)
+    with pytest.raises(DataError, match="hold out a few hundred lines"):
+        train(tiny.config(f"data.root={tiny.folder}/mine"))
 
 
 # --- a folder that cannot be written ---------------------------------------------------------------------------------

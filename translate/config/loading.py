@@ -3,6 +3,7 @@
 All problems are reported together, each with its file and line. schema.py defines what a config may contain.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
         raise ConfigError(_report(problems, str(path)))
     config = _complete(config, path.stem)
     for key, value in _flat(config_to_dict(config)).items():
-        if isinstance(value, str) and not _is_utf8(value):
+        if not _is_utf8(json.dumps(value, ensure_ascii=False)):
             raise ConfigError(
                 f"{path}: {key}: {value!a} is not UTF-8, as it has to be; rename that file or folder, or name another"
             )

@@ -10,6 +10,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from pydantic import ValidationError
@@ -56,7 +57,7 @@ def check(values: dict[str, Any], place: Callable[[KeyPath], str | None]) -> tup
                 lines.append(f"{_places(problem.paths, place)}: {problem.text}")
         before = copy.deepcopy(values)
         for problem in problems:
-            for path in problem.paths if len(problem.paths) > 1 else (problem.cause,):
+            for path in map(_outside_lists, problem.paths) if len(problem.paths) > 1 else (problem.cause,):
                 _take_away(values, path)
                 taken.append(path)
         if values == before:
@@ -212,6 +213,11 @@ def _take_away(values: dict[str, Any], path: KeyPath) -> None:
     above = _value_at(values, path[:-1])
     if isinstance(above, dict):
         above.pop(path[-1], None)
+
+
+def _outside_lists(path: KeyPath) -> KeyPath:
+    """The path, or that of the first list on the way: an item without its keys may contradict itself still."""
+    return tuple(takewhile(lambda key: not isinstance(key, int), path))
 
 
 def _dotted(path: KeyPath) -> str:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 # Strict types refuse "12" for a number; a path is the exception, because YAML knows only strings.
 AnyPath = Annotated[Path, Field(strict=False)]
+Split = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Betas = Annotated[tuple[Share, Share], Field(strict=False)]
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -68,7 +69,7 @@ class FilePair(Section):
 class Corpus(Section):
     """One of several training corpora: a split, or two files as above."""
 
-    split: str | None = Field(None, min_length=1, description="Name of a split in `root`. Or give source and target.")
+    split: Split | None = Field(None, description="Name of a split in `root`. Or give source and target.")
     source: AnyPath | None = Field(None, description="File with one source sentence per line; wildcards allowed.")
     target: AnyPath | None = Field(
         None, description="File with the translations, line by line; with the same wildcards."
@@ -90,6 +91,16 @@ class Corpus(Section):
                 "a corpus is either a split or two files; give split, or source and target",
                 ("split", "source", "target"),
             )
+
+    @classmethod
+    def of(cls, text: "str | FilePair | Corpus") -> "Corpus":
+        """The corpus that a short form stands for: the name of a split, or two files."""
+        match text:
+            case str():
+                return cls(split=text)
+            case FilePair():
+                return cls(source=text.source, target=text.target)
+        return text
 
 
 class FilterConfig(Section):
@@ -127,25 +138,33 @@ class DataConfig(CorpusConfig):
     kind: Literal["parallel"] = Field("parallel", description="Sentences and their translations.")
     source: str = Field("de", min_length=1, description="Source language: its code, which is also the file ending.")
     target: str = Field("en", min_length=1, description="Target language: its code, which is also the file ending.")
-    train: str | FilePair | Annotated[list[str | Corpus], Field(min_length=1)] = Field(
+    train: Split | FilePair | Annotated[list[Split | Corpus], Field(min_length=1)] = Field(
         "train",
         description="Training text: the name of a split in `root`; or two files, by name; or a list of corpora, each "
         "the name of a split or a section.",
     )
-    valid: str | FilePair = Field(
+    valid: Split | FilePair = Field(
         "val", description="Validation text: the name of a split in `root`, or two files, by name."
     )
     download: bool = Field(False, description="Download Multi30k into `root` if that folder is missing.")
     filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are dropped.")
 
+    @property
+    def corpora(self) -> list[Corpus]:
+        """The training text: one corpus or several."""
+        return [Corpus.of(text) for text in (self.train if isinstance(self.train, list) else [self.train])]
+
+    @property
+    def splits(self) -> list[str]:
+        """Those splits of `root` that are training or validation text."""
+        return [text.split for text in (*self.corpora, Corpus.of(self.valid)) if text.split is not None]
+
     def clashes(self) -> Iterator[Clash]:
-        if isinstance(self.train, list) and not any(isinstance(each, str) or each.vocabulary for each in self.train):
+        if not any(corpus.vocabulary for corpus in self.corpora):
             yield Clash(
                 "train has no corpus to learn vocabularies from; set vocabulary: true for at least one", ("train",)
             )
-        corpora = [*(self.train if isinstance(self.train, list) else [self.train]), self.valid]
-        splits = [each for each in corpora if isinstance(each, str) or (isinstance(each, Corpus) and each.split)]
-        if self.source == self.target and splits:
+        if self.source == self.target and self.splits:
             yield Clash(
                 f"source and target are both {self.source!r}, but must tell the files of a split apart; name two "
                 "languages, or, for text in one language, two files each in train and valid",
@@ -164,8 +183,8 @@ class LabelledDataConfig(CorpusConfig):
 
     kind: Literal["labelled"] = Field("labelled", description="Texts, each with a label.")
     source: str = Field("de", min_length=1, description="Language of the texts: its code, for the tokenizer.")
-    train: str = Field("train", description="Training text: the name of a split in `root`.")
-    valid: str = Field("val", description="Validation text: the name of a split in `root`.")
+    train: Split = Field("train", description="Training text: the name of a split in `root`.")
+    valid: Split = Field("val", description="Validation text: the name of a split in `root`.")
     filter: LabelledFilterConfig = Field(LabelledFilterConfig(), description="Which training texts are dropped.")
 
     @property
@@ -503,7 +522,8 @@ class TrainingConfig(Section):
     activation_checkpointing: bool = Field(
         False,
         description="Keep only the inputs of each block, and recompute the rest for the gradient (Chen et al., 2016): "
-        "far less memory, the same weights, and updates that take up to a third longer.",
+        "far less memory, and updates that take up to a third longer. The weights are those of one worker; workers and "
+        "CUDA graphs are off.",
     )
     plain: list[Literal["attention", "dropout", "loss", "memory", "workers", "graphs"]] = Field(
         [],

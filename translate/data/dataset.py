@@ -200,11 +200,13 @@ class CorpusCache:
             return found
         name = _text_name(codecs, text)
         damaged = (self._folder / f"{name}.json").exists()
-        with self._writing(), in_turn(self._folder / f".{name}.lock"):
+        with self._writing(), in_turn(self._folder / f".{name}.lock") as alone:
             found = None if damaged else self.find(codecs, text)  # Another process may have encoded it meanwhile.
             if found is not None:
                 return found
-            for left in self._folder.glob(f".{name}-*/"):  # left by a process killed while it encoded this text
+            # Without locks, these may be another process's, at work on the same text.
+            left_by_killed = self._folder.glob(f".{name}-*/") if alone else ()
+            for left in left_by_killed:
                 shutil.rmtree(left, ignore_errors=True)
             content = [
                 self._encode(f"{name}-{side}", codec, lines, text.name)

@@ -108,7 +108,10 @@ def _is_there(path: Path, sha256: str) -> bool:
         except DataError:
             continue
         if lines and text_sha256(lines) != sha256:
-            raise DataError(f"{candidate} holds text that is not Multi30k's. Move it away, or change data.root.")
+            raise DataError(
+                f"{candidate} holds text that is not Multi30k's. Move it away, or change data.root; to train on it, "
+                "set data.download=false."
+            )
         if lines:
             return True
     return False

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from translate.config.schema import Corpus, DataConfig, FilePair, LabelledDataConfig
+from translate.config.schema import Corpus, DataConfig, LabelledDataConfig
 from translate.data.corpus import find_split, list_splits
 from translate.data.labelled import find_labelled_split, list_labelled_splits
 from translate.data.mixing import matching_files
@@ -24,11 +24,15 @@ def text_files(data: DataConfig | LabelledDataConfig) -> Iterator[Path]:
     with suppress(DataError):
         for files in split_files(data).values():
             yield from files
+    yield from named_files(data)
+
+
+def named_files(data: DataConfig | LabelledDataConfig) -> Iterator[Path]:
+    """The files that the config itself names, by their patterns."""
     if isinstance(data, LabelledDataConfig):
         return
-    for corpus in (*(data.train if isinstance(data.train, list) else [data.train]), data.valid):
-        if isinstance(corpus, FilePair | Corpus):
-            for pattern in (corpus.source, corpus.target):
-                if pattern is not None:
-                    with suppress(DataError):
-                        yield from matching_files(pattern).values()
+    for corpus in (*data.corpora, Corpus.of(data.valid)):
+        for pattern in (corpus.source, corpus.target):
+            if pattern is not None:
+                with suppress(DataError):
+                    yield from matching_files(pattern).values()

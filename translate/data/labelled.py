@@ -76,11 +76,12 @@ def find_labelled_split(root: Path, split: str) -> Path:
 
 
 def _check_labels(path: Path, labels: Sequence[str], known: Collection[str] | None) -> None:
+    allowed = set(known if known is not None else labels)
     for number, label in enumerate(labels, start=1):
         if not label:
             raise DataError(f"{path}, line {number} has no label. Write one, or remove the line.")
-        if known is not None and label not in known:
-            shown = ", ".join(map(repr, sorted(known)[:20])) + (", …" if len(known) > 20 else "")
+        if label not in allowed:
+            shown = ", ".join(map(repr, sorted(allowed)[:20])) + (", …" if len(allowed) > 20 else "")
             raise DataError(
                 f"{path}, line {number}: the label {label!r} does not occur in the training text, which has {shown}. "
                 "Correct it, remove the line, or train with texts of that label."

@@ -13,9 +13,10 @@ from translate.config.schema import Config, Corpus, DataConfig, FilePair, Labell
 from translate.data.corpus import ParallelText, TextPair, find_split, is_folder, open_split
 from translate.data.dataset import SIDES, CorpusCache, Dataset
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
-from translate.data.inventory import split_files
+from translate.data.inventory import named_files, split_files
 from translate.data.labelled import find_labelled_split, read_labelled_split
-from translate.data.mixing import join_corpora, open_files
+from translate.data.lines import version_of
+from translate.data.mixing import join_corpora, matching_files, open_files
 from translate.errors import ConfigError, DataError
 from translate.paths import project_root
 from translate.text.codec import Codec
@@ -39,11 +40,11 @@ def read_training_text(config: Config) -> TextPair:
     data = config.data
     if isinstance(data, LabelledDataConfig):
         return logged(read_labelled_split(data.root, data.train))
-    if data.download and {data.source, data.target} == {"de", "en"} and is_to_be_downloaded(data.root):
+    if _wants_multi30k(data):
         download_multi30k(data.root)
     if not isinstance(data.train, list):
         return logged(open_corpus(data, data.train))
-    corpora = [corpus if isinstance(corpus, Corpus) else Corpus(split=corpus) for corpus in data.train]
+    corpora = data.corpora
     return logged(
         join_corpora(
             [logged(open_corpus(data, corpus), corpus.weight) for corpus in corpora],
@@ -53,23 +54,33 @@ def read_training_text(config: Config) -> TextPair:
     )
 
 
+def _wants_multi30k(data: DataConfig) -> bool:
+    """Whether it has to be downloaded first; not if all text is named file by file."""
+    languages = {data.source, data.target}
+    return data.download and languages == {"de", "en"} and bool(data.splits) and is_to_be_downloaded(data.root)
+
+
 def look_for_validation_text(config: Config) -> None:
     """Find out early if it is missing.
 
     Raises:
         ConfigError: it would be that of the demo corpus, while the training text is another.
-        DataError: the split, or that of training, is not in its folder.
+        DataError: the split, or that of training, is not in its folder; or a file that it names does not exist.
     """
     data = config.data
-    if isinstance(data, DataConfig) and isinstance(data.valid, str) and data.root == project_root() / "data":
-        corpora = data.train if isinstance(data.train, list) else [data.train]
-        if all(isinstance(corpus, FilePair | Corpus) and corpus.source is not None for corpus in corpora):
-            raise ConfigError(
-                f"data.train names files, but data.valid is {data.valid!r} of the demo corpus, because no other "
-                "data.root is given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its "
-                "folder: data.root=FOLDER"
-            )
-    if isinstance(data.valid, str) and is_folder(data.root) and not is_to_be_downloaded(data.root):
+    if isinstance(data.valid, FilePair):
+        for pattern in (data.valid.source, data.valid.target):
+            for path in matching_files(pattern).values():
+                version_of(path)
+        return
+    if isinstance(data, DataConfig) and data.root == project_root() / "data" and data.splits == [data.valid]:
+        raise ConfigError(
+            f"data.train names files, but data.valid is {data.valid!r} of the demo corpus, because no other "
+            "data.root is given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its "
+            "folder: data.root=FOLDER"
+        )
+    to_come = isinstance(data, DataConfig) and _wants_multi30k(data)
+    if is_folder(data.root) and not to_come:
         find: Callable[[str], object]
         if isinstance(data, LabelledDataConfig):
             find = partial(find_labelled_split, data.root)
@@ -163,10 +174,9 @@ def tell_of_unknown(valid: Dataset) -> None:
 
 def open_corpus(data: DataConfig, corpus: str | FilePair | Corpus) -> TextPair:
     """A split by name, or files."""
-    if isinstance(corpus, Corpus) and corpus.split is not None:
-        corpus = corpus.split
-    if isinstance(corpus, str):
-        return open_split(data.root, corpus, data.source, data.target)
+    corpus = Corpus.of(corpus)
+    if corpus.split is not None:
+        return open_split(data.root, corpus.split, data.source, data.target)
     assert corpus.source is not None
     assert corpus.target is not None
     return open_files(corpus.source, corpus.target)
@@ -188,12 +198,14 @@ def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec,
     read: Callable[[str], TextPair]
     if isinstance(data, LabelledDataConfig):
         read = partial(read_labelled_split, data.root, known=codecs[1].vocabulary.words)
+        encoded = [data.train, data.valid]
     else:
         read = partial(open_split, data.root, source=data.source, target=data.target)
-    train = data.train if isinstance(data.train, list) else [data.train]
-    encoded = (*train, *(corpus.split for corpus in train if isinstance(corpus, Corpus)), data.valid)
+        encoded = data.splits
+    own = set(named_files(data))  # Files of this folder, named one by one, may be a part of the training text.
     with suppress(DataError):  # The folder itself may be unreadable: text named file by file does not need it.
         for split, files in split_files(data).items():
-            if split not in encoded and sum(file.stat().st_size for file in files) <= MOST_OF_A_TEST_SET:
+            small = sum(file.stat().st_size for file in files) <= MOST_OF_A_TEST_SET
+            if split not in encoded and own.isdisjoint(files) and small:
                 with suppress(DataError, ConfigError):
                     cache.dataset(codecs, read(split))
