@@ -3,7 +3,8 @@
     python benchmarks/large_corpus.py --folder FOLDER [--pairs 5000000] [--updates 300] [--kind bpe]
 
 Writes made-up pairs into the folder (a caption of the demo corpus and a made-up name each), learns codecs from them,
-encodes them, and trains a small model. A second call with the same folder finds the pairs and their encoding there.
+encodes them, and trains a small model. A second call with the same folder finds the pairs and their encoding there,
+however many were asked for.
 
 The table has seconds, and the peak of resident memory so far. Memory mapped from files counts, too, though the system
 reclaims it when needed.
@@ -28,6 +29,7 @@ from translate import pipeline
 from translate.config.schema import Config
 from translate.data.corpus import read_split
 from translate.data.dataset import CorpusCache
+from translate.files import written_whole
 from translate.pipeline import train
 from translate.training.trainer import Trainer
 
@@ -42,15 +44,12 @@ def write_pairs(folder: Path, pairs: int) -> None:
         demo = read_split(ROOT / "data", split, "de", "en")
         captions = list(zip(demo.source, demo.target, strict=True))
         rng = random.Random(split)
-        with (
-            (folder / f"{split}.de").open("w", encoding="utf-8") as german,
-            (folder / f"{split}.en").open("w", encoding="utf-8") as english,
-        ):
+        with written_whole(folder / f"{split}.en") as english, written_whole(folder / f"{split}.de") as german:
             for _ in range(count):
                 name = "".join(rng.choices(SYLLABLES, k=3)).capitalize()
                 source, target = rng.choice(captions)
-                german.write(f"{name}: {source}\n")
-                english.write(f"{name}: {target}\n")
+                german.write(f"{name}: {source}\n".encode())
+                english.write(f"{name}: {target}\n".encode())
 
 
 def measured(owner: Any, name: str, what: Callable[[tuple[Any, ...]], str]) -> None:

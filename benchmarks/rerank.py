@@ -30,11 +30,12 @@ from sacrebleu.significance import PairedTest, Result
 
 from translate import Translator
 from translate.commands.run import run
+from translate.commands.streams import open_output
+from translate.commands.translate import refuse_to_replace
 from translate.data.corpus import read_split
 from translate.data.lines import read_lines
 from translate.device import keep_memory
 from translate.evaluation import corpus_bleu
-from translate.files import write_whole
 
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 IMPOSSIBLE = -1e9  # in place of minus infinity, which times 0 is not a number
@@ -122,6 +123,7 @@ def main() -> int:
 def rerank(asked: argparse.Namespace) -> None:
     """Translate, choose on val, and print the table."""
     keep_memory()
+    refuse_to_replace(asked.output, {"the text to translate": [asked.input]})
     source = read_lines(asked.input) if asked.input else []  # first, so that a wrong name shows at once
     systems = [Translator.load(names.split(",")) for names in asked.system]
     reverse = Translator.load(asked.reverse.split(",")) if asked.reverse else None
@@ -141,12 +143,13 @@ def rerank(asked: argparse.Namespace) -> None:
     for name, translations in (*firsts.items(), (f"chosen, A = {settings[0]:g}, W = {settings[1]:g}", chosen)):
         scores = [bleu(split, each) for split, each in zip(texts, translations, strict=True)]
         print(f"{'…' * (len(name) > 43) + name[-42:]:<44}{scores[0]:>8.2f}{scores[1]:>20.2f}")
-    if asked.input:
-        lines = gather(source, systems, reverse, asked.n_best).choose(*settings)
-        write_whole(asked.output, "".join(f"{line}\n" for line in lines).encode())
     best = max(firsts.values(), key=lambda translations: bleu("val", translations[0]))
     values = [p_value(c, b, text.target) for c, b, text in zip(chosen, best, texts.values(), strict=True)]
     print(f"{'p of chosen beside the best system on val':<44}{values[0]:>8.3f}{values[1]:>20.3f}")
+    if asked.input:
+        with open_output(asked.output) as output:
+            lines = gather(source, systems, reverse, asked.n_best).choose(*settings)
+            output.writelines(f"{line}\n" for line in lines)
 
 
 if __name__ == "__main__":

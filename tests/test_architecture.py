@@ -132,6 +132,13 @@ def test_processes_talk_in_one_place() -> None:
     assert users == {"training/distributed", "training/parallel"}
 
 
+def test_layers_and_algorithms_know_no_config() -> None:
+    readers = {module for module in MODULES if any(stage(used) == "config" for used in used_by(module))}
+    assert {module for module in readers if stage(module) == "model"} == {"model/build"}
+    searching = {module for module in readers if stage(module) == "decoding"}
+    assert searching == {"decoding/search", "decoding/fitting", "decoding/rescore"}
+
+
 @pytest.mark.parametrize("module", [module for module in MODULES if stage(module) in WITHOUT_TORCH])
 def test_text_knows_no_tensors(module: str) -> None:
     assert "torch" not in {name.split(".")[0] for name in imported(module)}

@@ -52,7 +52,7 @@ def test_bfloat16_by_name_is_taken_and_a_slow_one_warned_of(
     assert resolve_precision("bfloat16", CPU, rows=100, width=16) is torch.bfloat16
     assert caplog.messages == warned * [
         "bfloat16 matrix products of 100 rows and width 16 run 0.04 times as fast as float32 here; "
-        "training.precision: auto would choose float32"
+        "a new run with training.precision: float32 would be faster"
     ]
 
 

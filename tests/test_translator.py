@@ -12,7 +12,7 @@ import torch
 from translate import Translator
 from translate.config.schema import Config, FilterConfig
 from translate.decoding.rescore import log_probabilities
-from translate.errors import CheckpointError, ConfigError, DataError
+from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.text.codec import Codec
 from translate.text.spacing import Spacing
@@ -145,6 +145,17 @@ def test_too_little_memory_for_one_sentence(tmp_path: Path, monkeypatch: pytest.
     memory_for(0, monkeypatch, translator.model)
     with pytest.raises(DataError, match="out of memory with a single sentence; shorten it, use a narrower beam"):
         translator.translate(["ein Hund bellt."])
+
+
+def test_too_little_memory_for_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> SavedModel:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(SavedModel, "load", refuse)
+    with pytest.raises(
+        TrainingError, match=r"^out of memory for the model's weights; free some memory, or use another"
+    ):
+        Translator.load(tmp_path / "model.safetensors", "cpu")
 
 
 def test_weights_are_held_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import copy
 import unicodedata
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -98,6 +99,26 @@ def test_translations_are_found_greedily_whatever_the_settings_say(translator: T
     greedy = translator.translate(LINES, search="greedy")
     assert greedy != [best[0].text for best in translator.n_best(LINES, 1, settings)]
     assert [sample["translation"] for sample in found.samples] == greedy
+
+
+def test_translations_are_found_in_batches_that_fit_into_memory(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = validator()
+    expected = whole(translator.model, lambda: None)
+    start = translator.model.start
+
+    def limited(source_BS: torch.Tensor, *others: torch.Tensor) -> Any:
+        if len(source_BS) > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return start(source_BS, *others)
+
+    monkeypatch.setattr(translator.model, "start", limited)
+    for _ in range(2):  # The second one begins with what fits.
+        found = whole(translator.model, lambda: None)
+        assert (found.summary, found.samples) == (expected.summary, expected.samples)
+    assert caplog.messages[-1] == "out of memory: from now on 16 source tokens are searched at a time"
+    assert len(caplog.messages) == 8
 
 
 def test_translations_that_were_cut_off_are_counted(translator: Translator) -> None:

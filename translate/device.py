@@ -26,6 +26,9 @@ HOPELESS = 5.0  # if this many times as slow on the first shape, it is not tried
 # From glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 
+# What errors of PyTorch say that have no type of their own: its allocator's on CPUs, and those of CUDA's libraries.
+OUT_OF_MEMORY = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
+
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -74,7 +77,7 @@ def resolve_precision(name: str, device: torch.device, *, rows: int, width: int)
         log.info("%s: training in %s", measured, name_of(chosen))
         return chosen
     if gain < SLOW:
-        log.warning("%s; training.precision: auto would choose float32", measured)
+        log.warning("%s; a new run with training.precision: float32 would be faster", measured)
     return torch.bfloat16
 
 
@@ -145,14 +148,14 @@ def release_memory() -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this is what PyTorch or Python raises when there is no memory left. On CPUs it has no type of its own.
+    """Whether this is what PyTorch or Python raises when there is no memory left.
 
     While a CUDA graph is recorded, it is the context of an error that says that recording failed.
     """
     cause = error.__context__
     return (
         isinstance(error, torch.OutOfMemoryError | MemoryError)
-        or any(sign in str(error) for sign in ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED"))
+        or any(sign in str(error) for sign in OUT_OF_MEMORY)
         or (cause is not None and is_out_of_memory(cause))
     )
 

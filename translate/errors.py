@@ -22,4 +22,4 @@ class CheckpointError(TranslateError):
 
 
 class TrainingError(TranslateError):
-    """Training cannot continue: the loss is no longer a number, or the device has no memory left."""
+    """The loss is no longer a number, a process of several has died, or the device has no memory left."""

@@ -1,11 +1,10 @@
 """Text in, text out, over one saved model."""
 
 import logging
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -13,10 +12,11 @@ from translate.config.loading import config_to_dict
 from translate.config.problems import check
 from translate.config.schema import DecodingConfig, LabelledDataConfig
 from translate.decoding.ensemble import Ensemble
+from translate.decoding.fitting import FittingBatches
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search, tokens_read
-from translate.device import is_out_of_memory, release_memory, resolve_device
+from translate.device import explained_lack_of_memory, resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
 
@@ -27,7 +27,6 @@ OWN_SETTINGS = {
 
 MOST = 1000  # translations of one sentence: samples, or the widest beam
 
-T = TypeVar("T")
 log = logging.getLogger("translate")
 
 
@@ -66,7 +65,7 @@ class Translator:
         # The model has the weights.
         self.saved, *self.others = (replace(each, weights={}) for each in (saved, *others))
         self.config = saved.config
-        self._most_tokens = sys.maxsize  # in a batch; lowered when memory runs out
+        self._in_batches_that_fit = FittingBatches()
 
     @classmethod
     def load(cls, path: str | Path | Sequence[str | Path], device: str = "auto") -> "Translator":
@@ -76,12 +75,14 @@ class Translator:
             ValueError: no file is given.
             CheckpointError: a file is missing or damaged, or the models do not have the same vocabularies.
             ConfigError: the device is not available.
+            TrainingError: it has no room for the weights.
         """
         paths = [path] if isinstance(path, str | Path) else list(path)
         if not paths:
             raise ValueError("no model file is given")
         where = str(resolve_device(device))
-        first, *others = (SavedModel.load(Path(each), where) for each in paths)
+        with explained_lack_of_memory(lambda: "for the model's weights; free some memory, or use another device"):
+            first, *others = (SavedModel.load(Path(each), where) for each in paths)
         for each, other in zip(paths[1:], others, strict=True):
             if (other.source, other.target) != (first.source, first.target):
                 raise CheckpointError(
@@ -153,29 +154,9 @@ class Translator:
             lambda fitting: search(self.model, sources, fitting, n_best=n, first=first_line - 1),
             settings,
             map(len, sources),
+            tokens_read(self.model, settings),
         )
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
-
-    def _in_batches_that_fit(
-        self, work: Callable[[DecodingConfig], T], settings: DecodingConfig, lengths: Iterable[int]
-    ) -> T:
-        """What `work` returns, in batches that fit into memory; if one does not, they are halved from then on."""
-        # In batches of no more than this, including the end, each sentence is alone; a longer one is alone anyway.
-        alone = 1 + min([tokens_read(self.model, settings), *filter(None, lengths)])
-        while True:
-            tokens = min(self._most_tokens, settings.batch_tokens)
-            try:
-                return work(settings.model_copy(update={"batch_tokens": tokens}))
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if tokens <= alone:
-                    raise DataError(
-                        "out of memory with a single sentence; shorten it, use a narrower beam, or free some memory"
-                    ) from error
-            release_memory()
-            self._most_tokens = tokens // 2
-            log.warning("out of memory: from now on %d source tokens are searched at a time", self._most_tokens)
 
     def log_probabilities(
         self,
@@ -210,6 +191,7 @@ class Translator:
             lambda fitting: log_probabilities(self.model, sources, targets, fitting),
             settings,
             (max(map(len, pair)) for pair in zip(sources, targets, strict=True)),
+            tokens_read(self.model, settings),
         )
         return found.tolist()
 

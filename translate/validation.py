@@ -10,7 +10,8 @@ from translate.config.schema import BatchConfig, DecodingConfig
 from translate.data.batching import BatchPlan, make_batch
 from translate.data.corpus import ParallelText
 from translate.data.dataset import Dataset
-from translate.decoding.search import search
+from translate.decoding.fitting import FittingBatches
+from translate.decoding.search import search, tokens_read
 from translate.evaluation import corpus_bleu, corpus_chrf, distinct_warning, form_warning
 from translate.model.build import Model
 from translate.text.codec import Codec
@@ -50,13 +51,19 @@ class Validator:
         self.samples = np.linspace(0, len(dataset), min(samples, len(dataset)), endpoint=False).astype(int).tolist()
         batch = batch or BatchConfig()
         limits = BatchConfig(max_tokens=min(MOST_TOKENS, batch.max_tokens), max_sentences=batch.max_sentences)
+        self._in_batches_that_fit = FittingBatches()
         self.plan = BatchPlan(np.arange(len(dataset)), dataset.source.lengths, dataset.target.lengths, limits, seed=0)
 
     @torch.inference_mode()
     def __call__(self, model: Model, check: Callable[[], None]) -> Validation:
         """Measure `model`, which is in evaluation mode. `check` is called before each batch, and may raise."""
         nll, accuracy = self._surprise(model, check)
-        found = search(model, self.sources, self.decoding, check=check)
+        found = self._in_batches_that_fit(
+            lambda fitting: search(model, self.sources, fitting, check=check),
+            self.decoding,
+            map(len, self.sources),
+            tokens_read(model, self.decoding),
+        )
         truncated = sum(not hypotheses[0].finished for hypotheses in found)
         return self._judge(nll, accuracy, [self.target.decode(hypotheses[0].tokens) for hypotheses in found], truncated)
 

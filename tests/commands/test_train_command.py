@@ -1,5 +1,6 @@
 """train.py: a run by the command, how it is stopped and resumed, and what is refused before anything is computed."""
 
+import errno
 import json
 import os
 import re
@@ -285,6 +286,18 @@ def test_a_language_without_a_tokenizer(run: Run, untrained: Project) -> None:
 def test_a_folder_that_cannot_be_written(run: Run, untrained: Project) -> None:
     file = write_lines(untrained.folder / "file", [])
     refused(run(f"output={file}/run"), f"cannot write to {file}/run (Not a directory); choose another folder: output=…")
+
+
+def test_a_folder_that_cannot_be_looked_at(run: Run, untrained: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at, is_dir = untrained.folder / "private/run", Path.is_dir
+
+    def refuse(path: Path) -> bool:
+        if path == looked_at:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    refused(run(f"output={looked_at}", "--resume"), f"The folder {looked_at} cannot be read: Permission denied.")
 
 
 def test_a_used_folder(run: Run, untrained: Project) -> None:

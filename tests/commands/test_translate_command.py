@@ -124,6 +124,18 @@ def test_translations_that_were_cut_off_are_counted(translate: Call, translator:
     )
 
 
+def test_learned_positions_limit_translations_whatever_the_ratio(
+    translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Translation("il gatto", -1.0, -1.0, length=3, finished=False)
+    monkeypatch.setattr(Translator, "n_best", lambda *_, **__: [[cut]])
+    monkeypatch.setattr(type(translator.model), "longest", 30)
+    assert translate(LINES[0]).err == (
+        "1 of 1 translations were cut off at the length limit; --max-ratio raises it, up to the 30 tokens that the "
+        "model has positions for\n"
+    )
+
+
 @pytest.mark.parametrize("n_best", [(), ("--n-best", "2")])
 def test_of_several_translations_the_best_one_counts_as_cut_off(
     n_best: tuple[str, ...], translate: Call, monkeypatch: pytest.MonkeyPatch
@@ -211,8 +223,8 @@ def test_given_translations_are_scored(
     assert translate("--score", file, *lines) == Outcome(0, joined(expected), "")
     assert float(expected[0]) < float(expected[1]) == 0
     for some, said in (
-        (lines[:2], "more than the 2 to translate"),
-        ([*lines, "el"], "fewer than there are to translate"),
+        (lines[:2], "more than the 2 to translate; give one for each"),
+        ([*lines, "el"], "fewer than there are to translate; give one for each"),
     ):
         found = translate("--score", file, *some)
         assert (found.code, found.err) == (2, f"error: {file} has 3 lines, {said}\n")

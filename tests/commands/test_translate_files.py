@@ -7,9 +7,10 @@ import re
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from tiny_project import LINES, Call, Outcome, Project, joined, write_lines
@@ -109,6 +110,25 @@ def test_output_that_cannot_be_written(translate: Call, tmp_path: Path) -> None:
     assert (said.code, said.out) == (2, "")
     assert re.fullmatch(rf"error: cannot write {tmp_path}/file/out: (File exists|Not a directory)\n", said.err)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_output_in_a_folder_that_cannot_be_looked_at(
+    translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "private/out"
+
+    def private(method: Callable[..., Any]) -> Callable[..., Any]:
+        def refuse(path: Path, *arguments: Any, **keywords: Any) -> Any:
+            if path in (output, output.parent):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return method(path, *arguments, **keywords)
+
+        return refuse
+
+    for name in ("stat", "is_file", "mkdir"):
+        monkeypatch.setattr(Path, name, private(getattr(Path, name)))
+    said = translate("--output", output, stdin=b"el gato\n")
+    assert said == Outcome(2, "", f"error: cannot write {output}: Permission denied\n")
 
 
 def test_the_output_does_not_replace_the_model(call: Call, project: Project, tmp_path: Path) -> None:

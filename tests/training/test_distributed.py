@@ -135,6 +135,17 @@ def test_more_processes_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_a_device_that_another_program_fills(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(number: int) -> None:
+        raise RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported")
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "set_device", refuse)
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(TrainingError, match=r"^out of memory on CUDA device 2; does another program use it\?$"):
+        group_of(3, 4).own_device(torch.device("cuda"))
+
+
 def test_a_pytorch_that_cannot_share_out_a_model_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.cpu.Stream, "record_event", raising=False)  # an old PyTorch lacks it anyway
     monkeypatch.setattr(torch, "__version__", "2.6.0")

@@ -115,6 +115,8 @@ def test_the_error_of_a_cpu_without_memory_is_recognized() -> None:
     assert is_out_of_memory(caught.value)
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
     assert is_out_of_memory(MemoryError())
+    # That of a GPU which another program fills: not even a context fits.
+    assert is_out_of_memory(RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously …"))
     assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
 
 

@@ -54,8 +54,14 @@ LABELLED = [[labelled(5, 2, 3, seed=1)], [labelled(7, 1, 2, seed=2), labelled(8,
 
 
 def small_model(labels: bool = False) -> Model:
-    small = ClassifierConfig(**SMALL) if labels else ModelConfig(**SMALL, decoder_layers=1, positions="rotary")
-    return build_model(small, source_size=SIZE, target_size=SIZE, pad=PAD, eos=EOS, specials=4)
+    if not labels:
+        return build_translator(**SMALL, positions="rotary")
+    return build_model(ClassifierConfig(**SMALL), source_size=SIZE, target_size=SIZE, pad=PAD, eos=EOS, specials=4)
+
+
+def build_translator(**settings: Any) -> Model:
+    model = ModelConfig(decoder_layers=1, **settings)
+    return build_model(model, source_size=SIZE, target_size=SIZE, pad=PAD, eos=EOS, specials=4)
 
 
 def trained(kind: type[Update], training: dict[str, Any], labels: bool = False, **keywords: Any) -> Any:
@@ -91,6 +97,15 @@ def test_replayed_updates_do_the_same(kind: str, r_drop: float, labels: bool) ->
     torch.testing.assert_close(found, weights, rtol=1e-3, atol=1e-5)
     # Clipping, the step, and the shapes of all batches but those of the first update: (3, 5, 10) is there twice.
     assert len(recorded) == 2 + (3 if labels else 4)
+
+
+def test_learned_positions_are_enough_for_a_batch_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = SMALL | {"positions": "learned", "max_positions": 11}  # which `roomy` makes 12
+    monkeypatch.setitem(globals(), "small_model", lambda _: build_translator(**longest))
+    reports, weights = trained(Update, {})
+    found_reports, found = trained(RecordedUpdate, {}, record=lambda work: work)
+    torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found, weights, rtol=1e-3, atol=1e-5)
 
 
 def test_no_more_shapes_are_recorded_than_agreed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ def evaluate(asked: argparse.Namespace) -> None:
         scored.write(report)
     finally:  # If writing fails, the scores are not lost; if the reader of the output has left, neither is the report.
         print(scored.report.format())
-        warn_of_truncated(scored.details["truncated"], len(text.source))
+        warn_of_truncated(scored.details["truncated"], len(text.source), translator.model.longest)
     rate = scored.details["sentences_per_second"]
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)
 

@@ -65,11 +65,16 @@ def models_of(asked: argparse.Namespace) -> list[Path]:
     return [newest]
 
 
-def warn_of_truncated(truncated: int, translations: int) -> None:
-    """Warn of translations that the length limit has cut off, if any."""
+def warn_of_truncated(truncated: int, translations: int, longest: int) -> None:
+    """Warn of translations that the length limit has cut off, if any; the model has positions for `longest` tokens."""
+    from translate.model.positions import NO_LIMIT
+
     if truncated:
         log.warning(
-            "%d of %d translations were cut off at the length limit; --max-ratio raises it", truncated, translations
+            "%d of %d translations were cut off at the length limit; --max-ratio raises it%s",
+            truncated,
+            translations,
+            "" if longest == NO_LIMIT else f", up to the {longest} tokens that the model has positions for",
         )
 
 

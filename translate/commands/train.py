@@ -119,11 +119,15 @@ def nothing_to_resume(run_folder: "RunFolder") -> CheckpointError:
 
 
 def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
-    """CheckpointError if there is no folder to resume, or if it may not be the one that is meant."""
+    """CheckpointError if there is no folder to resume, or if it may not be the one that is meant.
+
+    DataError if that cannot be seen.
+    """
+    from translate.data.corpus import is_folder
     from translate.paths import resolved
     from translate.runs import RunFolder, would_be_replaced
 
-    if asked.resume and not run_folder.path.is_dir():
+    if asked.resume and not is_folder(run_folder.path):
         raise nothing_to_resume(run_folder)
     # A resolved config names its folder. Used in a copy of that folder, it would change the original.
     here = asked.config.parent

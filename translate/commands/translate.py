@@ -81,8 +81,8 @@ def translate(asked: argparse.Namespace) -> None:
         asked.output
         and not asked.sentences
         and not asked.input
-        and asked.output.is_file()
         and is_open_as(asked.output, sys.stdin)
+        and asked.output.is_file()
     ):
         raise ConfigError(
             f"the translations would replace {asked.output}, which is read; name another file: --output FILE"
@@ -129,7 +129,7 @@ class Translating:
 
     def end(self, lines: int) -> None:
         """Give the warnings that are due after this many lines."""
-        warn_of_truncated(self.truncated, lines)
+        warn_of_truncated(self.truncated, lines, self.translator.model.longest)
 
 
 class Scoring:
@@ -145,14 +145,18 @@ class Scoring:
         """What is printed for these lines, the first of which has the number `first`."""
         given = self.given[first - 1 : first - 1 + len(lines)]
         if len(given) < len(lines):
-            raise DataError(f"{self.path} has {len(self.given)} lines, fewer than there are to translate")
+            raise DataError(
+                f"{self.path} has {len(self.given)} lines, fewer than there are to translate; give one for each"
+            )
         figures = self.translator.log_probabilities(lines, given, self.settings, first_line=first)
         return (f"{figure:.4f}\n" for figure in figures)
 
     def end(self, lines: int) -> None:
         """DataError if the file has more lines than this."""
         if lines != len(self.given):
-            raise DataError(f"{self.path} has {len(self.given)} lines, more than the {lines} to translate")
+            raise DataError(
+                f"{self.path} has {len(self.given)} lines, more than the {lines} to translate; give one for each"
+            )
 
 
 def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | None]]) -> None:

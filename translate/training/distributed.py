@@ -29,6 +29,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from translate.data.batching import Indices
+from translate.device import explained_lack_of_memory
 from translate.errors import ConfigError, TrainingError
 from translate.training.interrupt import Interrupted
 
@@ -208,7 +209,8 @@ class Group(Processes):
                 f"more processes than CUDA devices, of which this machine has {devices}; "
                 "lower processes or torchrun's --nproc-per-node, or use device=cpu"
             )
-        torch.cuda.set_device(number)
+        with explained_lack_of_memory(lambda: f"on CUDA device {number}; does another program use it?"):
+            torch.cuda.set_device(number)
         return torch.device("cuda", number)
 
     def at_the_end(self, work: Callable[[], object]) -> None:

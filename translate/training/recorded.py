@@ -58,7 +58,8 @@ class RecordedUpdate(Update):
         torch._foreach_zero_(self._gradients)
 
     def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
-        shape = tuple(map(roomy, batch.shape))
+        rows, *lengths = map(roomy, batch.shape)
+        shape = rows, *(min(length, self.parallel.model.longest) for length in lengths)
         batch = batch.padded(*shape)
         if not self._recording or (shape not in self._passes and len(self._passes) == MOST_SHAPES):
             return super().add(batch, share, last=last)

@@ -1,0 +1,48 @@
+"""Searching in batches that fit into memory, whatever the settings ask for."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from translate.config.schema import DecodingConfig
+from translate.device import is_out_of_memory, release_memory
+from translate.errors import DataError
+
+T = TypeVar("T")
+log = logging.getLogger("translate")
+
+
+class FittingBatches:
+    """Remembers what fits: once memory has run out, batches stay small."""
+
+    def __init__(self) -> None:
+        self._most_tokens = sys.maxsize
+
+    def __call__(
+        self, work: Callable[[DecodingConfig], T], settings: DecodingConfig, lengths: Iterable[int], longest: int
+    ) -> T:
+        """What `work` returns, with `batch_tokens` halved as often as it takes.
+
+        Args:
+            lengths: tokens of each sentence, without eos; no more than `longest` are read.
+
+        Raises:
+            DataError: memory runs out with a single sentence.
+        """
+        # In batches of no more than this, including the end, each sentence is alone; a longer one is alone anyway.
+        alone = 1 + min([longest, *filter(None, lengths)])
+        while True:
+            tokens = min(self._most_tokens, settings.batch_tokens)
+            try:
+                return work(settings.model_copy(update={"batch_tokens": tokens}))
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if tokens <= alone:
+                    raise DataError(
+                        "out of memory with a single sentence; shorten it, use a narrower beam, or free some memory"
+                    ) from error
+            release_memory()
+            self._most_tokens = tokens // 2
+            log.warning("out of memory: from now on %d source tokens are searched at a time", self._most_tokens)
