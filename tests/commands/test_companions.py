@@ -1,6 +1,9 @@
 """Processes that cannot begin; that they train one model is tested in integration/test_processes.py."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch.distributed as dist
@@ -9,6 +12,8 @@ from tiny_project import Call, Project
 from translate.commands import companions
 from translate.commands.train import main
 from translate.errors import TrainingError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_companion_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,6 +25,45 @@ def test_a_companion_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
         "With processes=1, this one trains alone"
     )
     assert "WORLD_SIZE" not in os.environ
+
+
+UNNOTICED = '''
+import os, sys, time
+from datetime import timedelta
+from translate.commands import companions
+
+companions.START = """
+import os
+from translate.training.distributed import Group
+Group.of_environment()
+os._exit({code})
+"""
+companions.FAREWELL = timedelta(seconds=0.5)
+with companions.companions(3, []):
+    time.sleep({seconds})
+    os._exit(0)
+'''
+
+
+def waiting(code: int, seconds: float) -> subprocess.CompletedProcess[str]:
+    """A process that does something else while the others end with this exit code."""
+    program = UNNOTICED.format(code=code, seconds=seconds)
+    return subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
+
+
+@pytest.mark.slow
+def test_the_first_process_ends_if_another_dies_unnoticed() -> None:
+    done = waiting(code=7, seconds=50)
+    assert done.returncode == 2
+    (message,) = done.stderr.splitlines()
+    assert message.startswith("error: a process that trains with this one has ended with exit code 7; its own message")
+    assert message.endswith("Continue with the same command and --resume")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [0, 143])
+def test_it_may_take_longer_than_others_that_end_in_order(code: int) -> None:
+    assert waiting(code, seconds=4).returncode == 0
 
 
 @pytest.mark.slow

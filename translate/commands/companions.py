@@ -9,12 +9,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import torch
 
+from translate.commands.run import complain
 from translate.errors import TrainingError
 from translate.training.distributed import FAREWELL, Group, MeetingPlace
 
@@ -37,7 +39,8 @@ sys.exit(main())
 def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
     """Start `count` - 1 processes that train with the same arguments, and make this one the first of them.
 
-    PyTorch's threads are divided between them. They end, or are killed, when the context is left.
+    PyTorch's threads are divided between them. They end, or are killed, when the context is left. If one of them dies
+    before, so does this process, even if it does not notice by itself.
 
     Raises:
         TrainingError: one of them ended before connecting to this one.
@@ -48,7 +51,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
     place = MeetingPlace(count)
     command = [sys.executable, "-c", START, json.dumps(sys.path), *arguments]
     others: list[subprocess.Popen[bytes]] = []
-    group = None
+    group, left = None, threading.Event()
     try:
         for rank in range(1, count):
             environment = {**os.environ, **place.directions(rank), "OMP_NUM_THREADS": str(torch.get_num_threads())}
@@ -56,12 +59,14 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
             others.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True))
         _wait_for(others, place)
         group = place.group()
+        threading.Thread(target=_end_without, args=(others, group, left), daemon=True).start()
         yield group
         if not group.failed:
             for other in others:
                 with suppress(subprocess.TimeoutExpired):
                     other.wait(FAREWELL.total_seconds())
     finally:
+        left.set()
         for other in others:
             other.kill()
             other.communicate()
@@ -78,3 +83,21 @@ def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: MeetingPlace) 
                     "its own message says why. With processes=1, this one trains alone"
                 )
         time.sleep(0.01)
+
+
+def _end_without(others: Sequence["subprocess.Popen[bytes]"], group: Group, left: threading.Event) -> None:
+    """End this process some time after one of the others has died, unless it has `left` by then.
+
+    With gloo it notices when it next exchanges something. With NCCL it could wait for the dead process forever.
+    """
+    while not left.wait(1.0):
+        # Not those that a signal ended in order: this process may still be saving.
+        died = [code for other in others if (code := other.poll()) and code <= 128]
+        if died and not left.wait(FAREWELL.total_seconds()):
+            message = (
+                f"error: a process that trains with this one has ended with exit code {died[0]}; its own message says "
+                "why. Without one it was killed, as when memory runs out. Continue with the same command and --resume"
+            )
+            if group.tells(message):
+                complain(message)
+            os._exit(2)
