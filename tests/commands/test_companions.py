@@ -33,9 +33,10 @@ from datetime import timedelta
 from translate.commands import companions
 
 companions.START = """
-import os
+import os, time
 from translate.training.distributed import Group
 Group.of_environment()
+time.sleep(1)  # until the others are connected, too
 os._exit({code})
 """
 companions.FAREWELL = timedelta(seconds=0.5)
