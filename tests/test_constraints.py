@@ -16,7 +16,7 @@ def requires_python(pin: Requirement) -> str:
         installed = importlib.metadata.distribution(pin.name)
     except importlib.metadata.PackageNotFoundError:
         return ""
-    return (installed.version in pin.specifier and installed.metadata["Requires-Python"]) or ""
+    return installed.metadata.get("Requires-Python", "") if installed.version in pin.specifier else ""
 
 
 def test_each_version_suits_the_oldest_python_that_it_is_for() -> None:
