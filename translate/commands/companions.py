@@ -61,6 +61,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
         group = place.group()
         threading.Thread(target=_end_without, args=(others, group, left), daemon=True).start()
         yield group
+        left.set()
         if not group.failed:
             for other in others:
                 with suppress(subprocess.TimeoutExpired):
