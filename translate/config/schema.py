@@ -302,7 +302,9 @@ class EncoderConfig(Section):
     """The embedding and the encoder, with the settings that they share with a decoder."""
 
     kind: Literal["transformer", "classifier"]
-    d_model: Size = Field(256, description="Width of the residual stream.")
+    d_model: Size = Field(
+        256, description="Width of the model: numbers in the vector of each token, from block to block."
+    )
     ffn: Size = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
     encoder_layers: Size = Field(3, description="Number of encoder blocks.")
     heads: Size = Field(

@@ -128,8 +128,8 @@ class MultiHeadAttention(nn.Module):
 
     def _queries(self, x_BTD: Tensor, seen: KeysValues, start: int) -> Tensor:
         q_BTHK = self._turned(self.query_norm(self._split(self.query(x_BTD))), start)
-        # In beam search, K hypotheses look at one source. Their queries are put one after the other, as if one row had
-        # K times as many, so that its keys need not be repeated K times.
+        # In beam search, several hypotheses look at one source. Their queries are put one after the other, as if they
+        # were those of one row, so that its keys need not be repeated.
         return q_BTHK.reshape(len(seen.keys_BHSK), -1, *q_BTHK.shape[2:]).transpose(1, 2)
 
     def _gather(

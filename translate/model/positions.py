@@ -2,7 +2,8 @@
 
 `SinusoidalPositions`, `LearnedPositions` and, along with a `Rotation`, `NoPositions` map a range of positions to
 vectors of the model's width. `longest` is the length of the longest sequence that they can place, or NO_LIMIT.
-B sentences, T positions, D model width, H heads, K width of a query or key in one head, P pairs of its numbers.
+B sentences, T positions, D model width, H heads, K width of a query or key in one head, P pairs of its numbers, or of
+those of a position vector.
 """
 
 import math
@@ -38,10 +39,10 @@ class SinusoidalPositions(nn.Module):
 def sinusoids(positions: int, d_model: int) -> Tensor:
     """The table of the first `positions` position vectors, (positions, d_model) float32; made in float64."""
     place_T1 = torch.arange(positions, dtype=torch.float64).unsqueeze(1)
-    frequency_D = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / d_model))
+    frequency_P = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / d_model))
     table_TD = torch.empty(positions, d_model, dtype=torch.float64)
-    table_TD[:, 0::2] = torch.sin(place_T1 * frequency_D)
-    table_TD[:, 1::2] = torch.cos(place_T1 * frequency_D)
+    table_TD[:, 0::2] = torch.sin(place_T1 * frequency_P)
+    table_TD[:, 1::2] = torch.cos(place_T1 * frequency_P)
     return table_TD.float()
 
 

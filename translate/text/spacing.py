@@ -3,7 +3,7 @@
 No rules of any language are built in. A token such as `.` joins to its left because it did so with most of its
 distinct neighbours; pairs of tokens that behave otherwise are kept as exceptions; a symbol such as `"`, whose every
 second occurrence in a line is spaced differently, is treated as two tokens, one that opens and one that closes. In
-languages without spaces all tokens join, except pairs that were seen apart.
+languages without spaces all tokens join, except pairs that were seen apart, and words and numbers in ASCII.
 """
 
 from collections import Counter

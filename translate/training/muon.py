@@ -1,4 +1,6 @@
-"""Muon (Jordan et al., 2024): momentum whose steps are made orthogonal, for all matrices of one shape at once.
+"""Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon/): momentum with orthogonal steps.
+
+It works on all matrices of one shape at once.
 
 The mean gradient of a matrix, with singular value decomposition G = U S Vᵀ, is dominated by a few directions. A step
 along U Vᵀ is equally long in all directions, so that those which are weak in the gradient are learned as fast.
