@@ -11,11 +11,12 @@ from translate.config.schema import ModelConfig, TrainingConfig
 from translate.model.build import build_transformer
 from translate.training.muon import Muon
 from translate.training.optimizer import OptimizerConfig, build_optimizers, split_parameters
+from translate.training.uncompiled import Adam, AdamW
 
 KINDS: dict[str, tuple[type[optim.Optimizer], ...]] = {
-    "adam": (optim.Adam,),
-    "adamw": (optim.AdamW,),
-    "muon": (Muon, optim.AdamW),
+    "adam": (Adam,),
+    "adamw": (AdamW,),
+    "muon": (Muon, AdamW),
 }
 TIES = get_args(ModelConfig.model_fields["tie"].annotation)
 POSITIONS = get_args(ModelConfig.model_fields["positions"].annotation)

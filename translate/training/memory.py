@@ -7,6 +7,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from inspect import unwrap
 from typing import Any
 
 import torch
@@ -54,6 +55,10 @@ class TensorMemory(TorchDispatchMode):
         if self.most > self._limit:
             self._limit = math.inf
             self._beyond()
+
+
+# PyTorch wraps this method to keep its compiler away, and so imports the compiler: see uncompiled.py.
+TensorMemory.__torch_dispatch__ = unwrap(TensorMemory.__torch_dispatch__)  # type: ignore[method-assign]
 
 
 def storages(values: Any) -> Iterable[torch.UntypedStorage]:

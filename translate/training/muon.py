@@ -11,14 +11,16 @@ from collections.abc import Iterable
 from itertools import groupby
 
 import torch
-from torch import Tensor, nn, optim
+from torch import Tensor, nn
+
+from translate.training.uncompiled import Optimizer
 
 # From Jordan et al.: they lift small singular values fastest, and leave large ones near 1.
 COEFFICIENTS = (3.4445, -4.775, 2.0315)
 STEPS = 5
 
 
-class Muon(optim.Optimizer):
+class Muon(Optimizer):
     """Moves matrices along their mean gradient with all singular values made about equal, in steps of AdamW's size.
 
     The same as `torch.optim.Muon(…, adjust_lr_fn="match_rms_adamw")`, which came with PyTorch 2.9 and takes one matrix

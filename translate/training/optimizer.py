@@ -9,6 +9,7 @@ from torch import Tensor, nn, optim
 from translate.config.schema import AdamConfig, AdamWConfig, MuonConfig
 from translate.model.positions import LearnedPositions
 from translate.training.muon import Muon
+from translate.training.uncompiled import Adam, AdamW
 
 OptimizerConfig = AdamConfig | AdamWConfig | MuonConfig
 
@@ -27,16 +28,16 @@ def build_optimizers(
     settings = {"lr": rate, "betas": config.betas, "eps": config.eps, "fused": True, "capturable": recorded}
     match config:
         case AdamConfig():
-            return [optim.Adam(model.parameters(), **settings)]
+            return [Adam(model.parameters(), **settings)]
         case AdamWConfig():
             groups = [
                 {"params": matrices, "weight_decay": config.weight_decay},
                 {"params": others, "weight_decay": 0.0},
             ]
-            return [optim.AdamW(groups, **settings)]
+            return [AdamW(groups, **settings)]
         case MuonConfig():
             muon = Muon(matrices, lr=rate, momentum=config.momentum, weight_decay=config.weight_decay, dtype=dtype)
-            return [muon, optim.AdamW(others, **settings, weight_decay=0.0)]
+            return [muon, AdamW(others, **settings, weight_decay=0.0)]
 
 
 def set_rate(optimizers: Iterable[optim.Optimizer], rate: float) -> None:

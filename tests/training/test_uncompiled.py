@@ -1,0 +1,55 @@
+"""Optimizers without PyTorch's compiler do what its own do, and training does not import it."""
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn, optim
+
+from translate.training.uncompiled import Adam, AdamW
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAINING = """
+import sys
+from pathlib import Path
+from translate.config.loading import load_config
+from translate.pipeline import train
+
+few = "training.max_steps=4", "training.validate_every=2", "training.samples=0", "decoding.max_ratio=0.1"
+small = "model.d_model=16", "model.ffn=16", "model.heads=2", "model.encoder_layers=1", "model.decoder_layers=1"
+folders = "output={0}/run", "data.cache={0}/cache"
+kind = "training.optimizer={{kind: {1}}}"
+train(load_config(Path("configs/demo.yaml"), [*few, *small, *folders, kind]))
+print("torch._dynamo" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("ours", "torchs"), [(Adam, optim.Adam), (AdamW, optim.AdamW)])
+def test_they_are_the_same_optimizers(ours: type[optim.Optimizer], torchs: type[optim.Optimizer]) -> None:
+    torch.manual_seed(1)
+    one = nn.Linear(4, 3)
+    other = copy.deepcopy(one)
+    settings: dict[str, Any] = {"lr": 0.1, "betas": (0.9, 0.98), "fused": True}
+    optimizers = ours(one.parameters(), **settings), torchs(other.parameters(), **settings)
+    for seed in range(3):
+        x = torch.randn(5, 4, generator=torch.Generator().manual_seed(seed))
+        for model, optimizer in zip((one, other), optimizers, strict=True):
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+        optimizers[0].load_state_dict(copy.deepcopy(optimizers[1].state_dict()))
+        assert torch.equal(one.weight, other.weight)
+        assert torch.equal(one.bias, other.bias)
+    assert one.weight.requires_grad
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
+def test_training_does_not_import_the_compiler(kind: str, tmp_path: Path) -> None:
+    program = TRAINING.format(tmp_path, kind)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
+    assert done.stdout == "False\n"
