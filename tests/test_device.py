@@ -38,6 +38,17 @@ def test_no_such_device(name: str) -> None:
         resolve_device(name)
 
 
+@pytest.mark.parametrize(("has_it", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_a_gpu_trains_in_bfloat16_if_it_has_it(
+    has_it: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: has_it)
+    assert [resolve_device(name).type for name in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
+    assert resolve_precision("auto", torch.device("cuda"), rows=1, width=1) is dtype
+    assert resolve_precision("float32", torch.device("cuda"), rows=1, width=1) is torch.float32
+
+
 def test_float32_by_name_is_not_measured() -> None:
     with Products() as products:
         assert resolve_precision("float32", CPU, rows=100, width=16) is torch.float32

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import torch.distributed as dist
 from tiny_project import Call, Project
 
@@ -25,6 +26,17 @@ def test_a_companion_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
         "With processes=1, this one trains alone"
     )
     assert "WORLD_SIZE" not in os.environ
+
+
+def test_threads_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    monkeypatch.setattr(companions, "START", "raise SystemExit(7)")
+    with pytest.raises(TrainingError), companions.companions(2, []):
+        raise AssertionError("it did not come")
+    assert asked == [2]
 
 
 UNNOTICED = '''

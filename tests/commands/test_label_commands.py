@@ -185,6 +185,10 @@ def test_what_cannot_be_scored(score: Callable[..., Outcome], tmp_path: Path) ->
     said = score("--split", "test", "--tokenized-bleu")
     assert (said.code, said.out) == (2, "")
     assert said.err.endswith("error: labels have no BLEU; leave --tokenized-bleu out\n")
+    texts, labels = write_lines(tmp_path / "texts", ["un libro"]), write_lines(tmp_path / "labels", ["salón"])
+    said = score("--source", texts, "--reference", labels, "--reference", labels)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.endswith("error: a text has one label; give one --reference\n")
 
 
 # --- what is refused before anything is computed ---------------------------------------------------------------------

@@ -258,6 +258,7 @@ def test_samples_are_the_same_however_the_lines_come(translate: Call, monkeypatc
     samples = translate("--search", "sample", *lines).out
     assert len(set(samples.splitlines())) > 1
     assert translate("--search", "sample", "--seed", "2", *lines).out != samples
+    assert len(set(translate("--search", "sample", "--temperature", "0.01", *lines).out.splitlines())) == 1
     monkeypatch.setattr(streams, "CHUNK", 2)
     assert translate("--search", "sample", "--batch-tokens", "1", *lines).out == samples
     rows = translate("--search", "sample", "--n-best", "3", "--top-k", "4", "--temperature", "0.5", *lines).out

@@ -14,6 +14,19 @@ from translate.commands.translate import main
 from translate.translator import Translator
 
 
+def test_several_models_translate_together(translate: Call, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[list[Path]] = []
+    load = Translator.load
+
+    def spy(paths: list[Path], device: str) -> Translator:
+        loaded.append(paths)
+        return load(paths, device)
+
+    monkeypatch.setattr(Translator, "load", spy)
+    assert translate("--checkpoint", project.model, "el gato").code == 0
+    assert loaded == [[project.model] * 2]  # the fixture's and this one
+
+
 def test_the_newest_finished_run_is_named(
     call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:

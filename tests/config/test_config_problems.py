@@ -466,7 +466,7 @@ anything = st.recursive(leaves, lambda inner: st.lists(inner, max_size=2) | st.d
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.dictionaries(
         st.sampled_from(sorted(Config.model_fields)), st.dictionaries(keys, anything, max_size=3) | anything

@@ -30,6 +30,18 @@ def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+SHIPPED = sorted((Path(__file__).resolve().parents[2] / "configs").rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_config_of_the_project_is_sound(path: Path) -> None:
+    assert load_config(path).output == project_root() / "checkpoints" / path.stem
+
+
+def test_configs_of_the_project_are_found() -> None:
+    assert {"demo", "tutorial", "multi30k", "multi30k-subword", "multi30k-fast"} <= {path.stem for path in SHIPPED}
+
+
 def load(text: str, *overrides: str, **others: str) -> Config:
     """The config in configs/x.yaml, beside the files `others`."""
     Path("configs").mkdir(exist_ok=True)

@@ -167,7 +167,7 @@ trees = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(trees)
 def test_what_is_written_is_read_back(values: dict[str, Any]) -> None:
     given, problems = parse(to_yaml(values))

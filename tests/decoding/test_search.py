@@ -201,7 +201,7 @@ def test_beam_as_wide_as_the_space_is_exhaustive_search(alpha: float, n_best: in
         assert_same(found, all_finished(table, sentence, 4, alpha)[:n_best])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     seed=st.integers(0, 10**6),
     size=st.integers(1, 7),
@@ -216,7 +216,7 @@ def test_stopping_early_changes_nothing(seed: int, size: int, alpha: float, limi
     assert_same(found, never_stopping_beam(table, 0, limit, size, alpha)[:n_best])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 6), alpha=st.sampled_from([0.0, 1.0]), ties=st.booleans())
 def test_beam_is_never_worse_than_a_finished_greedy_translation(seed: int, size: int, alpha: float, ties: bool) -> None:
     table, sentences = Table(seed, vocabulary=10, ties=ties), list(range(6))

@@ -65,5 +65,7 @@ def test_a_stopped_run_goes_on(tiny: TinyProject) -> None:
 
 
 def test_bfloat16_is_the_default_and_learns(tiny: TinyProject) -> None:
-    found = losses(train(tiny.config("device=cuda", "training.precision=auto", "training.max_epochs=6")))
+    run = train(tiny.config("device=cuda", "training.precision=auto", "training.max_epochs=6"))
+    found = losses(run)
     assert found[-1] < found[0]
+    assert json.loads(run.finished.read_bytes())["dtype"] == "bfloat16"

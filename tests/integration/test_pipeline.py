@@ -416,7 +416,10 @@ def test_text_that_is_given_twice_is_warned_of(tiny: TinyProject, caplog: pytest
     assert "train: source and target are the same text" in caplog.text
 
 
-def test_validation_text_is_never_filtered(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_text_is_never_filtered(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     corpus = tiny.folder / "corpus"
     write_split(
         corpus, "train", ["bako fide"] * 8 + ["@@", "", "bako " * 30], ["koba defi"] * 8 + ["@@", "koba", "koba"]
@@ -441,6 +444,7 @@ def test_validation_text_is_never_filtered(tiny: TinyProject, monkeypatch: pytes
     assert [*range(4)] in trained
     assert all(pairs in ([*range(8)], [*range(4)]) for pairs in trained)
     assert translated == [4]
+    assert "train: dropped 1 pair: no letter or digit on one side (first: line 9)" in caplog.messages
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -336,6 +337,8 @@ def started(tiny: TinyProject, *overrides: str, stderr: int = subprocess.PIPE) -
 
 
 def companions_of(process: "subprocess.Popen[str]") -> list[int]:
+    if shutil.which("ps") is None:
+        pytest.skip("there is no ps, which finds processes by their parent")
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True)
     return [int(number) for number in found.stdout.split()]
 

@@ -177,9 +177,10 @@ def test_kill_9_of_a_process_at_a_random_moment(
     command = [sys.executable, ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml", *overrides]
     states = tiny.folder / "run/states"
     with (tiny.folder / "stderr").open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as process:
-        while not any(states.glob("step-*")) and process.poll() is None:
+        goal = random.randrange(5, 100)
+        while not any(int(path.stem[5:]) >= goal for path in states.glob("step-*")) and process.poll() is None:
             time.sleep(0.01)
-        time.sleep(random.uniform(0.0, 0.5))
+        time.sleep(random.uniform(0.0, 0.05))
         process.kill()
     said = (tiny.folder / "stderr").read_text(encoding="utf-8")
     assert process.returncode == -signal.SIGKILL, said

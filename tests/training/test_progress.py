@@ -6,7 +6,7 @@ import math
 import pytest
 
 from translate.training.loss import Sums
-from translate.training.progress import Progress, perplexity
+from translate.training.progress import Progress, Validation, describe, perplexity
 
 
 def read_back(progress: Progress) -> Progress:
@@ -51,3 +51,9 @@ def test_a_run_that_was_not_validated_has_no_best_model() -> None:
 def test_the_perplexity_of_a_model_that_is_blown_up_is_a_number() -> None:
     assert perplexity(2.0) == pytest.approx(math.e**2)
     assert perplexity(1000.0) == perplexity(math.inf) == math.exp(100)
+
+
+def test_a_warning_of_a_validation_is_shown() -> None:
+    validation = Validation(1.0, 0.5, {}, truncated=0, summary="", warning="all alike", samples=[])
+    shown = describe({"epoch": 1.0, "step": 2, "best": False}, validation)
+    assert shown.endswith("\n  warning: all alike")
