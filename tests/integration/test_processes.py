@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -337,10 +336,14 @@ def started(tiny: TinyProject, *overrides: str, stderr: int = subprocess.PIPE) -
 
 
 def companions_of(process: "subprocess.Popen[str]") -> list[int]:
-    if shutil.which("ps") is None:
-        pytest.skip("there is no ps, which finds processes by their parent")
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True)
-    return [int(number) for number in found.stdout.split()]
+    """The processes that it has started, as Linux lists them."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # It has just ended.
+            _, parent, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(parent) == process.pid:
+                found.append(int(folder.name))
+    return found
 
 
 def test_one_command_starts_all_processes(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
