@@ -16,7 +16,10 @@ from translate.data.dataset import Dataset, EncodedText
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training import rehearsal as rehearsal_module
+from translate.training.distributed import ALONE
 from translate.training.memory import TensorMemory, lasting_memory
+from translate.training.parallel import Single
+from translate.training.recorded import RecordedUpdate
 from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
 from translate.training.tracking import Bar
 from translate.training.trainer import Trainer
@@ -76,7 +79,7 @@ def test_no_batch_takes_more_than_the_one_that_is_tried(settings: tuple[str, ...
     trainer = trainer_of(tiny, *settings)
     batches = [batch for update in trainer.plan.epoch(0) for batch in update][:60]
     assert len(batches) > 6
-    largest = largest_batch(trainer.plan, 0, trainer.model)
+    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     needs = [passed(trainer, batch) for batch in batches]
     assert min(needs) < 0.9 * max(needs)
     assert passed(trainer, largest.pairs) > 0.97 * max(needs)
@@ -99,7 +102,7 @@ def test_the_largest_batch_where_sides_differ_in_length(deep: str, tiny: TinyPro
     rng = np.random.default_rng(1)
     pairs = np.concatenate([rng.integers((3, 20), (6, 40), (50, 2)), rng.integers((20, 3), (40, 6), (50, 2))])
     train_on(trainer, pairs)
-    largest = largest_batch(trainer.plan, 0, trainer.model)
+    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
     assert passed(trainer, largest.pairs) > 0.97 * max(needs)
     assert largest.longest == 1 + pairs[largest.pairs].max()
@@ -112,9 +115,24 @@ def test_the_largest_batch_may_be_one_of_few_long_rows(longer: str, tiny: TinyPr
     """Attention takes memory with the square of the length."""
     trainer = trainer_of(tiny, "model.heads=8", "model.encoder_layers=4", "training.batch.max_tokens=400")
     train_on(trainer, np.array([[3, 3]] * 100 + [[199, 3] if longer == "source" else [3, 199]] * 2))
-    largest = largest_batch(trainer.plan, 0, trainer.model)
+    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
     assert passed(trainer, largest.pairs) > 0.97 * max(needs)
+
+
+@pytest.mark.parametrize(("padded", "rows"), [(False, 16), (True, 9)])
+def test_the_largest_batch_is_the_one_that_is_largest_when_padded(padded: bool, rows: int, tiny: TinyProject) -> None:
+    """16 rows of 8 tokens stay as they are; 9 rows of 13 tokens, fewer in all, become 10 of 14."""
+    trainer = trainer_of(tiny, "training.batch.max_tokens=128")
+    train_on(trainer, np.array([[7, 7]] * 16 + [[12, 12]] * 9))
+    if padded:
+        trainer.update = RecordedUpdate(
+            Single(trainer.model, ALONE), trainer.config, trainer.device, torch.float32, record=lambda work: work
+        )
+    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
+    assert len(largest.pairs) == rows
+    needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
+    assert passed(trainer, largest.pairs) == max(needs) > min(needs)
 
 
 @pytest.mark.parametrize(("accumulate", "share"), [(1, 0.5), (2, 1.0)])
@@ -124,7 +142,7 @@ def test_the_rows_told_are_those_of_a_process(
     trainer = trainer_of(tiny, f"training.batch.accumulate={accumulate}")
     capsys.readouterr()
     trainer.processes, trainer.bar = FirstOfTwo(), Bar(total=1, done=0)
-    largest = largest_batch(trainer.plan, 0, trainer.model)
+    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     trainer._try(largest)
     rows = math.ceil(share * len(largest.pairs))
     assert f" activations of {rows} rows of {largest.longest} tokens " in capsys.readouterr().err

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from translate.config.schema import TrainingConfig
-from translate.data.batching import Batch
+from translate.data.batching import Batch, Shapes
 from translate.device import arithmetic
 from translate.model.positions import SinusoidalPositions
 from translate.training.parallel import Single
@@ -47,6 +48,10 @@ class RecordedUpdate(Update):
         self._replay_clip: Work | None = None
         self._replay_step: Work | None = None
 
+    def padded(self, shapes: Shapes) -> Shapes:
+        rows, source, target = np.array([self._roomy(shape) for shape in zip(*shapes[:3], strict=True)]).T
+        return Shapes(rows, source, target, rows * source, rows * target)
+
     def begin(self) -> None:
         # The first update of a run is not recorded: optimizers create their state in it, and libraries initialize.
         self._recording = all(optimizer.state for optimizer in self.optimizers)
@@ -58,8 +63,7 @@ class RecordedUpdate(Update):
         torch._foreach_zero_(self._gradients)
 
     def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
-        rows, *lengths = map(roomy, batch.shape)
-        shape = rows, *(min(length, self.parallel.model.longest) for length in lengths)
+        shape = self._roomy(batch.shape)
         batch = batch.padded(*shape)
         if not self._recording or (shape not in self._passes and len(self._passes) == MOST_SHAPES):
             return super().add(batch, share, last=last)
@@ -82,6 +86,11 @@ class RecordedUpdate(Update):
             self._replay_step = self._record(super()._step)
         (self._replay_step or super()._step)()
         self._recording = False  # Passes between updates, as in a rehearsal, add to other gradients.
+
+    def _roomy(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+        rows, source, target = (roomy(int(size)) for size in shape)
+        longest = self.parallel.model.longest
+        return rows, min(source, longest), min(target, longest)
 
     def _logits(self, forward: Forward, batch: Batch) -> Tensor:
         with arithmetic(self.dtype, self.device):

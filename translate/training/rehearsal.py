@@ -8,7 +8,7 @@ import torch
 from torch import nn, optim
 
 from translate.config.schema import TrainingConfig
-from translate.data.batching import BatchPlan, Indices
+from translate.data.batching import BatchPlan, Indices, Shapes
 from translate.device import release_memory
 from translate.model.layers import DecoderLayer, EncoderLayer
 from translate.training.free_memory import free_memory
@@ -23,11 +23,14 @@ class LargestBatch:
     longest: int
 
 
-def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module) -> LargestBatch:
+def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module, padded: Callable[[Shapes], Shapes]) -> LargestBatch:
     """The batch of an epoch whose activations take most memory; other epochs have batches of the same shapes.
 
     It counts the features that go into and come out of linear layers, and the attention weights. The shapes are those
     without BPE-dropout, which adds a little.
+
+    Args:
+        padded: the shapes that batches of these shapes have in their passes.
     """
     encoder = [module for module in model.modules() if isinstance(module, EncoderLayer)]
     decoder = [module for module in model.modules() if isinstance(module, DecoderLayer)]
@@ -36,7 +39,7 @@ def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module) -> LargestBatch
     per_source, per_target = features(encoder), features(decoder)
     per_answer = features([model]) - per_source - per_target  # the projection to the vocabulary
 
-    rows, source, target, _, answers = plan.shapes(epoch)
+    rows, source, target, _, answers = padded(plan.shapes(epoch))
     of_a_row = source * (per_source + source * encoder_heads)
     of_a_row += target * (per_target + (source + target) * decoder_heads)
     largest = int((rows * of_a_row + answers * per_answer).argmax())

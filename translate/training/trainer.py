@@ -145,7 +145,7 @@ class Trainer:
 
     def _loop(self) -> None:
         started = time.perf_counter()
-        largest = largest_batch(self.plan, self.progress.epoch, self.model)
+        largest = largest_batch(self.plan, self.progress.epoch, self.model, self.update.padded)
         self._until_it_fits(lambda: self._try(largest), [largest.pairs])
         self.trial_seconds = time.perf_counter() - started
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from translate.config.schema import TrainingConfig
-from translate.data.batching import Batch
+from translate.data.batching import Batch, Shapes
 from translate.device import arithmetic
 from translate.training.objective import build_objective
 from translate.training.optimizer import build_optimizers, set_rate
@@ -54,6 +54,10 @@ class Update:
         self.longest_gradient = config.clip_norm or math.inf
         self.objective = build_objective(config, plain=recorded)
         self.optimizers = build_optimizers(config.optimizer, parallel.model, dtype, recorded=recorded)
+
+    def padded(self, shapes: Shapes) -> Shapes:
+        """The shapes that batches of these shapes have in their passes."""
+        return shapes
 
     def begin(self) -> None:
         """Clear all gradients; called before each update."""
