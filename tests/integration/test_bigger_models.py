@@ -167,8 +167,9 @@ def test_a_warning_when_it_is_more_than_there_is(
     train(tiny.config("training.max_steps=1", "model.d_model=64"))
     said = [line for line in capsys.readouterr().err.split("\n") if "memory" in line]
     assert said[0] == (
-        "warning: training takes more memory than the 1 MiB that is free; lower training.batch.max_tokens (now 200) "
-        "and raise training.batch.accumulate to make up for it, or set training.activation_checkpointing: true"
+        "warning: training takes more memory than the 1 MiB that is free; set "
+        "training.activation_checkpointing: true, or in a new run lower training.batch.max_tokens (now 200) "
+        "and raise training.batch.accumulate to make up for it"
     )
     assert said[1].startswith("memory: about ")
 

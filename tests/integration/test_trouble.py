@@ -154,8 +154,8 @@ def test_a_validation_that_is_no_number_is_the_worst_there_is(tiny: TinyProject)
 
 
 REMEDIES = (
-    "lower training.batch.max_tokens (now 200) and raise training.batch.accumulate to make up for it, "
-    "or set training.activation_checkpointing: true"
+    "set training.activation_checkpointing: true, "
+    "or in a new run lower training.batch.max_tokens (now 200) and raise training.batch.accumulate to make up for it"
 )
 
 

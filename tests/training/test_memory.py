@@ -8,6 +8,7 @@ from test_optimizer import KINDS, settings_of, small_model
 
 from translate.config.schema import TrainingConfig
 from translate.device import is_out_of_memory
+from translate.resuming import is_free_to_change
 from translate.training.memory import (
     TensorMemory,
     lasting_memory,
@@ -135,9 +136,15 @@ def test_out_of_memory_is_recognized_where_recording_went_wrong_by_it() -> None:
 def test_what_to_change() -> None:
     config = TrainingConfig()
     lower = "lower training.batch.max_tokens (now 4096) and raise training.batch.accumulate to make up for it"
-    assert remedies(config) == f"{lower}, or set training.activation_checkpointing: true"
-    assert remedies(config.model_copy(update={"activation_checkpointing": True})) == lower
-    assert remedies(config, processes=3).endswith(": true, or train with fewer than 3 processes")
+    assert remedies(config) == f"set training.activation_checkpointing: true, or in a new run {lower}"
+    assert remedies(config.model_copy(update={"activation_checkpointing": True})) == f"in a new run {lower}"
+    assert ": true, or train with fewer than 3 processes, or in a new run " in remedies(config, processes=3)
+
+
+def test_what_needs_no_new_run_may_change_when_a_run_is_resumed() -> None:
+    assert is_free_to_change("training.activation_checkpointing")
+    assert is_free_to_change("processes")
+    assert not is_free_to_change("training.batch.max_tokens")
 
 
 def test_sizes_for_people() -> None:

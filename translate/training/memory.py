@@ -114,12 +114,16 @@ def whole_bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def remedies(config: TrainingConfig, processes: int = 1) -> str:
-    """What to change if memory is too small for this many processes that share it."""
-    text = f"lower training.batch.max_tokens (now {config.batch.max_tokens})"
-    text += " and raise training.batch.accumulate to make up for it"
-    if not config.activation_checkpointing:
-        text += ", or set training.activation_checkpointing: true"
-    return text if processes == 1 else f"{text}, or train with fewer than {processes} processes"
+    """What to change if memory is too small for this many processes that share it; first what a resumed run may change.
+
+    See resuming.py.
+    """
+    ways = [] if config.activation_checkpointing else ["set training.activation_checkpointing: true"]
+    if processes > 1:
+        ways.append(f"train with fewer than {processes} processes")
+    lower = f"lower training.batch.max_tokens (now {config.batch.max_tokens})"
+    ways.append(f"in a new run {lower} and raise training.batch.accumulate to make up for it")
+    return ", or ".join(ways)
 
 
 def size(number: float) -> str:
