@@ -1,0 +1,84 @@
+"""What the pages show can be used as it stands: their configs load, their settings exist, their Python runs.
+
+docs/tour.md and docs/text.md run as doctests.
+"""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from translate.config.loading import dump_config, load_config
+from translate.config.schema import Config
+from translate.model_file import SavedModel, fresh_model, weights_of
+from translate.text.codec import Codec
+from translate.text.tokenizers import WordTokenizer
+from translate.text.vocabulary import Vocabulary
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+# `section.key=value`, `section.key: value` or `section: {…}`, unless capitals or dots stand for something.
+SETTING = re.compile(rf"`((?:{'|'.join(Config.model_fields)})(?:\.\w+)*)(?:=|: )([^`A-Z…]+)`")
+LABELS = ["model.kind=classifier", "data.kind=labelled"]  # which go together
+
+
+def snippets(language: str) -> list[str]:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def settings() -> list[str]:
+    found = {f"{key}={value}" for page in PAGES for key, value in SETTING.findall(page.read_text(encoding="utf-8"))}
+    return sorted(found)
+
+
+@pytest.mark.parametrize("text", snippets("yaml"))
+def test_configs_load(text: str, tmp_path: Path) -> None:
+    """Beside those that come with the project, and a run called `mine`."""
+    configs, run = tmp_path / "configs", tmp_path / "checkpoints" / "mine"
+    shutil.copytree(ROOT / "configs", configs)
+    run.mkdir(parents=True)
+    (run / "config.yaml").write_text(dump_config(load_config(configs / "multi30k.yaml")), encoding="utf-8")
+    (configs / "shown.yaml").write_text(text, encoding="utf-8")
+    load_config(configs / "shown.yaml")
+
+
+@pytest.mark.parametrize("setting", settings())
+def test_settings_exist(setting: str) -> None:
+    both = LABELS if re.search("classifier|labelled", setting) else []
+    load_config(ROOT / "configs" / "multi30k.yaml", [setting, *both])
+
+
+def save_model(path: Path, seed: int) -> None:
+    sizes = {"d_model": 16, "ffn": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "tie": "none"}
+    config = Config.model_validate({"model": sizes})
+    german = Codec(WordTokenizer("de"), Vocabulary(("Ein", "Mann", "Fahrrad", ".")))
+    english = Codec(WordTokenizer("en"), Vocabulary(("A", "man", "rides", "a", "bike", ".")))
+    torch.manual_seed(seed)
+    path.parent.mkdir(parents=True)
+    SavedModel(config, german, english, weights_of(fresh_model(config, german, english)), {}).save(path)
+
+
+def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed, run in enumerate(("demo", "one", "two")):
+        save_model(tmp_path / "checkpoints" / run / "model.safetensors", seed)
+    monkeypatch.chdir(tmp_path)
+    seen: dict[str, Any] = {}
+    for code in snippets("python"):
+        exec(compile(code, "a page", "exec"), seen)
+    one, two, mean = (
+        SavedModel.load(Path(name)).weights
+        for name in ("checkpoints/one/model.safetensors", "checkpoints/two/model.safetensors", "mean.safetensors")
+    )
+    assert mean.keys() == one.keys()
+    for name, weight in mean.items():
+        torch.testing.assert_close(weight, (one[name] + two[name]) / 2)
+
+
+def test_there_is_something_to_try() -> None:
+    assert len(snippets("yaml")) >= 4
+    assert len(snippets("python")) >= 2
+    assert {"training.activation_checkpointing=true", "data={filter: {max_tokens: 1000}}"} <= set(settings())
