@@ -42,6 +42,10 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         # unknown keys
         ("model:\n  dropuot: 0.3", "x.yaml:2: model.dropuot: unknown key; did you mean 'dropout'?"),
         ("trainig:\n  seed: 1", "x.yaml:1: trainig: unknown key; did you mean 'training'?"),
+        (
+            "model: {dropout:0.3}",
+            "x.yaml:1: model.dropout:0.3: unknown key; write a space after the colon, 'dropout: 0.3'",
+        ),
         ("lr: 3", "x.yaml:1: lr: unknown key; 'lr' belongs to training.optimizer"),
         (
             "training: {max_tokens: 3}",

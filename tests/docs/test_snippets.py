@@ -52,6 +52,19 @@ def test_settings_exist(setting: str) -> None:
     load_config(ROOT / "configs" / "multi30k.yaml", [setting, *both])
 
 
+def trainings() -> list[str]:
+    """What stands behind `scripts/train.py --config` in code, without comments."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    return sorted(set(re.findall(r"^ *python scripts/train\.py --config ([^#\n]*[^#\s])", text, flags=re.MULTILINE)))
+
+
+@pytest.mark.parametrize("training", trainings())
+def test_trainings_have_a_config_and_settings_that_exist(training: str) -> None:
+    config, *overrides = training.replace("$seed", "1").replace("SEED", "1").split()
+    if config != "configs/mine.yaml":  # the reader's own
+        load_config(ROOT / config, [override for override in overrides if not override.startswith("--")])
+
+
 def save_model(path: Path, seed: int) -> None:
     sizes = {"d_model": 16, "ffn": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "tie": "none"}
     config = Config.model_validate({"model": sizes})
@@ -81,4 +94,5 @@ def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_there_is_something_to_try() -> None:
     assert len(snippets("yaml")) >= 4
     assert len(snippets("python")) >= 2
+    assert len(trainings()) >= 8
     assert {"training.activation_checkpointing=true", "data={filter: {max_tokens: 1000}}"} <= set(settings())

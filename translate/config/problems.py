@@ -151,6 +151,9 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     if everywhere and not here and key != "kind":
         homes = dict.fromkeys(place or "the top level" for place, _ in everywhere)
         return f"unknown key; {key!r} belongs to {' and '.join(homes)}"
+    name, colon, value = key.partition(":")
+    if colon and name in known:
+        return f"unknown key; write a space after the colon, '{name}: {value}'"
     if near := difflib.get_close_matches(key, known, n=1):
         return f"unknown key; did you mean {near[0]!r}?"
     return f"unknown key; known here: {', '.join(known)}"
