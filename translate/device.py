@@ -15,13 +15,13 @@ from translate.errors import ConfigError, TrainingError
 log = logging.getLogger("translate")
 
 # Limits of the measurement that decides between bfloat16 and float32: rows and columns, or it would take seconds; how
-# often the products of one shape are computed, and how many shapes are tried; the seconds after which both stop early,
-# as on a CPU without instructions for bfloat16, where one product can take half a second.
+# often the products are computed in one attempt, and how many attempts there are; the seconds after which both stop
+# early, as on a CPU without instructions for bfloat16, where one product can take half a second.
 MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
-MOST_SHAPES, MOST_SECONDS = 10, 0.5
+MOST_ATTEMPTS, MOST_SECONDS = 10, 0.5
 SLOW = 0.5  # below this speed relative to float32, bfloat16 is probably a mistake
 CLEARLY = 1.25  # above this relative speed, bfloat16 is worth it: other operations gain less, and times vary
-HOPELESS = 5.0  # if this many times as slow on the first shape, it is not tried on a second one
+HOPELESS = 5.0  # if this many times as slow in a first attempt that took long, it is not tried again
 
 # From glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
@@ -50,11 +50,11 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
         raise ConfigError("device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu")
     if threads is not None:
         torch.set_num_threads(threads)
-    # Read by oneDNN, and by PyTorch's layer over it, at their first operation. Almost every batch has its own shape,
-    # which is used only by its own layers: by default both keep more entries than one update needs, which are never
-    # used again and hold 200 MiB after 100 updates in bfloat16.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    os.environ.setdefault("LRU_CACHE_CAPACITY", "64")
+    # How many matrix products oneDNN keeps the machine code of, a third of a megabyte each, and how many PyTorch's
+    # layer over it keeps once more; read at their first operation. Training needs a few dozen again and again (see
+    # rows.py), but by default both keep 1,024.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
+    os.environ.setdefault("LRU_CACHE_CAPACITY", "1")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
@@ -84,20 +84,19 @@ def resolve_precision(name: str, device: torch.device, *, rows: int, width: int)
 def _speed_up_of_bfloat16(rows: int, width: int) -> float:
     """How fast one thread computes the matrix products of linear layers in bfloat16, relative to float32.
 
-    These are the forward product and those for the gradients of input and weights, in ever new shapes, as with batches.
-    For each shape, oneDNN first generates machine code, in bfloat16 alone: on a CPU with AMX that takes longer than all
-    products of a narrow model. Both arithmetics are tried in turn, and the best CPU time of each counts, so that other
-    work on the machine does not decide. For the same reason it uses one thread, which waits for no other.
+    These are the forward product and those for the gradients of input and weights. Both arithmetics are tried in turn,
+    and the best CPU time of each counts, so that neither the machine code that oneDNN writes in the first attempt nor
+    other work on the machine decides. For the same reason it uses one thread, which waits for no other.
     """
     threads, best = torch.get_num_threads(), {torch.float32: math.inf, torch.bfloat16: math.inf}
     torch.set_num_threads(1)
     began = time.thread_time()
-    for attempt in range(MOST_SHAPES):
+    for attempt in range(MOST_ATTEMPTS):
         hopeless = attempt > 0 and best[torch.bfloat16] > HOPELESS * best[torch.float32]
         if (attempt > 1 or hopeless) and time.thread_time() - began > MOST_SECONDS:
             break
         for dtype in best:
-            x = torch.ones(max(1, rows - attempt), width, dtype=dtype)
+            x = torch.ones(rows, width, dtype=dtype)
             weight = torch.ones(width, width, dtype=dtype)
             best[dtype] = min(best[dtype], _seconds_of_products(x, weight))
     torch.set_num_threads(threads)
@@ -105,7 +104,7 @@ def _speed_up_of_bfloat16(rows: int, width: int) -> float:
 
 
 def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
-    """CPU time of the three products of a linear layer: the mean of several uses, including the first of a shape."""
+    """CPU time of the three products of a linear layer: the mean of several uses."""
     start, seconds, uses = time.thread_time(), 0.0, 0
     while uses < USES and seconds < MOST_SECONDS:
         torch.mm(x, weight)

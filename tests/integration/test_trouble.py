@@ -190,10 +190,10 @@ def test_pieces_get_smaller_until_they_fit(
 ) -> None:
     forward = Transformer.forward
 
-    def limited(self: Transformer, source_BS: Tensor, *others: Any) -> Tensor:
+    def limited(self: Transformer, source_BS: Tensor, *others: Any, **options: bool) -> Tensor:
         if self.training and source_BS.numel() > 60:
             full()
-        return forward(self, source_BS, *others)
+        return forward(self, source_BS, *others, **options)
 
     monkeypatch.setattr(Transformer, "forward", limited)
     train(tiny.config("training.max_steps=5"))
@@ -251,11 +251,11 @@ def test_where_not_even_one_pair_fits_the_error_says_what_to_change(
 ) -> None:
     forward, passes = Transformer.forward, []
 
-    def limited(self: Transformer, *inputs: Any) -> Tensor:
+    def limited(self: Transformer, *inputs: Any, **options: bool) -> Tensor:
         passes.append(1)
         if len(passes) >= (1 if update == 1 else 1 + update):
             full()
-        return forward(self, *inputs)
+        return forward(self, *inputs, **options)
 
     monkeypatch.setattr(Transformer, "forward", limited)
     with pytest.raises(TrainingError) as caught:
@@ -272,10 +272,10 @@ def test_too_little_memory_for_the_model(tiny: TinyProject, monkeypatch: pytest.
 def test_too_little_memory_for_a_validation(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     forward = Transformer.forward
 
-    def limited(self: Transformer, *inputs: Any) -> Tensor:
+    def limited(self: Transformer, *inputs: Any, **options: bool) -> Tensor:
         if not self.training:
             full()
-        return forward(self, *inputs)
+        return forward(self, *inputs, **options)
 
     monkeypatch.setattr(Transformer, "forward", limited)
     with pytest.raises(TrainingError) as caught:

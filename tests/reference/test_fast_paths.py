@@ -15,7 +15,6 @@ from translate.model.dropout import Dropout
 from translate.model.plain import make_plain
 from translate.text.vocabulary import PAD
 from translate.training.objective import build_objective
-from translate.training.update import ROWS
 
 NAMES = get_args(get_args(TrainingConfig.model_fields["plain"].annotation)[0])
 CPU = torch.device("cpu")
@@ -39,7 +38,7 @@ MODELS = {
 
 
 def gradients(
-    model_settings: dict[str, Any], settings: TrainingConfig, dtype: torch.dtype, multiple: int
+    model_settings: dict[str, Any], settings: TrainingConfig, dtype: torch.dtype
 ) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
     torch.manual_seed(1)
     size = {"d_model": 32, "ffn": 64, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
@@ -50,7 +49,7 @@ def gradients(
     def logits(batch: Batch) -> Tensor:
         with arithmetic(dtype, CPU):
             scores_MV: Tensor = model(
-                batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, multiple
+                batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, further_rows=True
             )
         return scores_MV
 
@@ -69,8 +68,8 @@ def test_loss_and_gradients_are_those_of_plain_float32(
 ) -> None:
     fast = TrainingConfig(r_drop=r_drop)
     plain = TrainingConfig.model_validate({"r_drop": r_drop, "plain": list(NAMES)})
-    sums, found = gradients(MODELS[name], fast, dtype, multiple=ROWS)
-    expected_sums, expected = gradients(MODELS[name], plain, torch.float32, multiple=1)
+    sums, found = gradients(MODELS[name], fast, dtype)
+    expected_sums, expected = gradients(MODELS[name], plain, torch.float32)
     torch.testing.assert_close(sums, expected_sums, rtol=tolerance / 20, atol=0.0)
     longest = max(gradient.norm().item() for gradient in expected.values())
     for parameter, gradient in expected.items():
@@ -109,6 +108,29 @@ def test_plain_dropout_is_pytorchs() -> None:
     make_plain(model, ["dropout"])
     assert [module.p for module in model.modules() if isinstance(module, nn.Dropout)] == before
     assert not any(isinstance(module, Dropout) for module in model.modules())
+
+
+def test_plain_rows_are_as_many_as_there_are() -> None:
+    model = build_transformer(ModelConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE, pad=PAD)
+    assert len(products_of(model)) == 1
+    make_plain(model, ["rows"])
+    assert products_of(model) == {6 * 9, 6 * 7, len(batch().labels_N)}
+
+
+def products_of(model: nn.Module) -> set[int]:
+    """The numbers of rows that the linear layers of the model multiply in a pass in bfloat16."""
+    found: set[int] = set()
+    hooks = [
+        module.register_forward_hook(lambda module, inputs, output: found.add(len(output)))
+        for module in model.modules()
+        if isinstance(module, nn.Linear)
+    ]
+    pairs = batch()
+    with arithmetic(torch.bfloat16, CPU):
+        model(pairs.source_BS, pairs.source_mask_BS, pairs.target_BT, pairs.target_mask_BT)
+    for hook in hooks:
+        hook.remove()
+    return found
 
 
 def test_plain_attention_is_pytorchs() -> None:

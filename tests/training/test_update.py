@@ -8,9 +8,10 @@ from test_recorded import CPU, UPDATES, small_model
 from torch import Tensor
 
 from translate.config.schema import TrainingConfig
+from translate.model.rows import ROWS
 from translate.training.distributed import ALONE
 from translate.training.parallel import Single
-from translate.training.update import ROWS, Update
+from translate.training.update import Update
 
 
 def passed(dtype: torch.dtype, clip_norm: float | None) -> tuple[Update, Tensor]:

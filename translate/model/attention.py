@@ -6,6 +6,7 @@ Masks are boolean and True where a query may look.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 
 from translate.model.dropout import Dropout
 from translate.model.positions import Rotation
+from translate.model.rows import PaddedRows, positions_of
 
 # Added to the scores of positions that may not be looked at, so that they get no weight. With minus infinity, the
 # weights of a query that may look nowhere would be NaN.
@@ -74,6 +76,7 @@ class MultiHeadAttention(nn.Module):
         self.heads = heads
         self.drop = Dropout(dropout)
         self.written_out = True  # in training on CPUs
+        self.rows = PaddedRows()
         d_qk, d_v = d_qk or d_model // heads, d_v or d_model // heads
         self.query = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
         self.key = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
@@ -90,7 +93,8 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, x_BSD: Tensor, *, start: int = 0) -> KeysValues:
         """Keys and values of every position of `x_BSD`, whose first position is `start`."""
-        keys_BSHK, values_BSHV = self._split(self.key(x_BSD)), self._split(self.value(x_BSD))
+        x_MD, sizes = self.rows(x_BSD), x_BSD.shape[:2]
+        keys_BSHK, values_BSHV = self._split(self.key(x_MD), sizes), self._split(self.value(x_MD), sizes)
         keys_BSHK = self._turned(self.key_norm(keys_BSHK), start)
         return KeysValues(keys_BSHK.transpose(1, 2), values_BSHV.transpose(1, 2))
 
@@ -114,7 +118,8 @@ class MultiHeadAttention(nn.Module):
                 dropout_p=self.drop.p if self.training else 0.0,
                 is_causal=causal,
             )
-        return self.output(gathered_BHTV.transpose(1, 2).reshape(*x_BTD.shape[:2], -1))
+        gathered_BTI = gathered_BHTV.transpose(1, 2).reshape(*x_BTD.shape[:2], -1)
+        return positions_of(self.output(self.rows(gathered_BTI)), x_BTD.shape[:2])
 
     def weights(
         self, x_BTD: Tensor, seen: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
@@ -127,7 +132,8 @@ class MultiHeadAttention(nn.Module):
         return self._weights(self._queries(x_BTD, seen, start), seen.keys_BHSK, mask_B1TS=mask_B1TS, causal=causal)
 
     def _queries(self, x_BTD: Tensor, seen: KeysValues, start: int) -> Tensor:
-        q_BTHK = self._turned(self.query_norm(self._split(self.query(x_BTD))), start)
+        q_BTHK = self._split(self.query(self.rows(x_BTD)), x_BTD.shape[:2])
+        q_BTHK = self._turned(self.query_norm(q_BTHK), start)
         # In beam search, several hypotheses look at one source. Their queries are put one after the other, as if they
         # were those of one row, so that its keys need not be repeated.
         return q_BTHK.reshape(len(seen.keys_BHSK), -1, *q_BTHK.shape[2:]).transpose(1, 2)
@@ -138,18 +144,20 @@ class MultiHeadAttention(nn.Module):
         """What `scaled_dot_product_attention` does, written out, for training on CPUs.
 
         PyTorch's kernels are made for GPUs and long sequences: in bfloat16, the fused one made whole updates take 1.4
-        to 3.6 times as long, and the other one computes in float32, which takes 1.6 times as long as this.
+        to 3.6 times as long. This computes in float32: in bfloat16, oneDNN would write machine code for almost every
+        batch (see rows.py), because hardly two have as many sentences, queries and keys.
         """
-        weights_BHTS = self._weights(q_BHTK, k_BHSK, mask_B1TS=mask_B1TS, causal=causal)
-        gathered_BHTV = self.drop(weights_BHTS.to(v_BHSV.dtype)) @ v_BHSV
-        if mask_B1TS is None or (sees_B1T1 := mask_B1TS.any(-1, keepdim=True)).all():
-            return gathered_BHTV
-        return gathered_BHTV * sees_B1T1
+        dtype = v_BHSV.dtype
+        with torch.autocast("cpu", enabled=False):
+            q_BHTK, k_BHSK, v_BHSV = (_at_least_float32(tensor) for tensor in (q_BHTK, k_BHSK, v_BHSV))
+            weights_BHTS = self._weights(q_BHTK, k_BHSK, mask_B1TS=mask_B1TS, causal=causal)
+            gathered_BHTV = self.drop(weights_BHTS) @ v_BHSV
+        if mask_B1TS is not None and not (sees_B1T1 := mask_B1TS.any(-1, keepdim=True)).all():
+            gathered_BHTV = gathered_BHTV * sees_B1T1
+        return gathered_BHTV.to(dtype)
 
     def _weights(self, q_BHTK: Tensor, k_BHSK: Tensor, *, mask_B1TS: Tensor | None, causal: bool) -> Tensor:
-        scores_BHTS = q_BHTK @ k_BHSK.transpose(2, 3)
-        # Scaling and softmax are quicker, and finer, in float32, even with the conversions before and after.
-        scores_BHTS = scores_BHTS.to(torch.promote_types(scores_BHTS.dtype, torch.float32))
+        scores_BHTS = _at_least_float32(q_BHTK @ k_BHSK.transpose(2, 3))
         scores_BHTS *= q_BHTK.shape[-1] ** -0.5
         if causal:
             hidden_TS = torch.full(scores_BHTS.shape[2:], HIDDEN, dtype=scores_BHTS.dtype, device=scores_BHTS.device)
@@ -164,6 +172,10 @@ class MultiHeadAttention(nn.Module):
     def _turned(self, x_BTHK: Tensor, start: int) -> Tensor:
         return x_BTHK if self.rotation is None else self.rotation(x_BTHK, start)
 
-    def _split(self, x_BTI: Tensor) -> Tensor:
+    def _split(self, x_MI: Tensor, sizes: Sequence[int]) -> Tensor:
         """Gives heads that lie side by side in one vector (I = H x K or H x V wide) a dimension of their own."""
-        return x_BTI.unflatten(2, (self.heads, -1))
+        return positions_of(x_MI, sizes).unflatten(2, (self.heads, -1))
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))

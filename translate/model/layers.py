@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from translate.model.attention import KeysValues, MultiHeadAttention
 from translate.model.dropout import Dropout
+from translate.model.rows import PaddedRows, positions_of
 
 
 class FeedForward(nn.Module):
@@ -14,6 +15,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, *, d_model: int, hidden: int, activation: nn.Module, dropout: float) -> None:
         super().__init__()
+        self.rows = PaddedRows()
         self.expand = nn.Linear(d_model, hidden)
         self.activation = activation
         self.dropout = Dropout(dropout)
@@ -23,7 +25,8 @@ class FeedForward(nn.Module):
             nn.init.zeros_(projection.bias)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        return self.contract(self.dropout(self.activation(self.expand(x_BTD))))
+        hidden_MF = self.dropout(self.activation(self.expand(self.rows(x_BTD))))
+        return positions_of(self.contract(hidden_MF), x_BTD.shape[:-1])
 
 
 class PreNorm(nn.Module):

@@ -2,19 +2,19 @@
 
 Dimension letters in names: B sentences, K hypotheses of each, R = B x K rows, in which the hypotheses of a sentence
 are consecutive, S source positions, T target positions, D model width, V target vocabulary, N real target positions of
-a batch, without padding. Masks are boolean and True at real tokens.
+a batch, without padding, M these and further rows. Masks are boolean and True at real tokens.
 """
 
 from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from translate.model.attention import KeysValues
 from translate.model.dropout import Dropout
 from translate.model.layers import DecoderLayer, EncoderLayer
 from translate.model.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from translate.model.rows import PaddedRows, positions_of
 
 
 class Embedding(nn.Module):
@@ -93,6 +93,7 @@ class Transformer(nn.Module):
         self.encoder_norm = encoder_norm
         self.decoder = nn.ModuleList(decoder)
         self.decoder_norm = decoder_norm
+        self.rows = PaddedRows()
         self.projection = projection
 
     @property
@@ -110,12 +111,13 @@ class Transformer(nn.Module):
         source_mask_BS: Tensor,
         target_BT: Tensor,
         target_mask_BT: Tensor | None,
-        multiple: int = 1,
+        further_rows: bool = False,
     ) -> Tensor:
         """Teacher forcing: scores (logits) of the token after each real target position, (N, V), row by row.
 
         Target padding follows the real tokens, where no real position can see it. Without a target mask, there are
-        scores after padding, too. Rows that mean nothing follow until their number is a multiple of `multiple`.
+        scores after padding, too. With `further_rows`, the scores of those rows may follow that `PaddedRows` adds: to
+        leave them out costs time and memory.
         """
         source_mask_B11S = source_mask_BS[:, None, None, :]
         memory_BSD = self.encode(source_BS, source_mask_B11S)
@@ -123,9 +125,8 @@ class Transformer(nn.Module):
         for layer in self._decoder_layers:
             x_BTD, _ = layer(x_BTD, None, layer.cross_attention.keys_values(memory_BSD), source_mask_B11S)
         x_ND = x_BTD.flatten(0, 1) if target_mask_BT is None else x_BTD[target_mask_BT]
-        if further := -len(x_ND) % multiple:
-            x_ND = F.pad(x_ND, (0, 0, 0, further))
-        return self.projection(self.decoder_norm(x_ND))
+        logits_MV = self.projection(self.rows(self.decoder_norm(x_ND)))
+        return logits_MV if further_rows else positions_of(logits_MV, [len(x_ND)])
 
     def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:
         """The encoder's output for every source position: (B, S, D)."""

@@ -1,7 +1,7 @@
 """The training loss and the figures logged with it: sums over tokens, divided once by the tokens of the whole update.
 
 Dimension letters in names: N real target tokens, M these and further rows of scores, which do not count (see
-`Transformer.forward`), R some of them, V target vocabulary.
+`PaddedRows`), R some of them, V target vocabulary.
 """
 
 from collections.abc import Iterator

@@ -27,8 +27,8 @@ class Single:
         self.model = model
         self.forward: nn.Module = model
 
-    def __call__(self, *inputs: Tensor | int | None) -> Tensor:
-        return self.forward(*inputs)
+    def __call__(self, *inputs: Tensor | None, **options: bool) -> Tensor:
+        return self.forward(*inputs, **options)
 
     def backward_pass(self, *, last: bool) -> AbstractContextManager[None]:
         """Wraps the passes over one batch; after an update's `last` one, gradients are the mean over processes."""

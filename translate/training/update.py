@@ -14,10 +14,6 @@ from translate.training.objective import build_objective
 from translate.training.optimizer import build_optimizers, set_rate
 from translate.training.parallel import Single
 
-# Of the rows of scores in bfloat16 on CPUs. On one with AMX, oneDNN makes machine code for each number of rows, in 5 ms
-# for each product with the vocabulary, and the products themselves are quicker, too.
-ROWS = 32
-
 Forward = Callable[..., Tensor]  # what turns the tensors of a batch into logits
 
 
@@ -50,7 +46,6 @@ class Update:
         self.parallel = parallel
         self.device = device
         self.dtype = dtype
-        self.multiple = ROWS if device.type == "cpu" and dtype is torch.bfloat16 else 1
         self.longest_gradient = config.clip_norm or math.inf
         self.objective = build_objective(config, plain=recorded)
         self.optimizers = build_optimizers(config.optimizer, parallel.model, dtype, recorded=recorded)
@@ -98,7 +93,9 @@ class Update:
 
     def _logits(self, forward: Forward, batch: Batch) -> Tensor:
         with arithmetic(self.dtype, self.device):
-            return forward(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, self.multiple)
+            return forward(
+                batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, further_rows=True
+            )
 
     def _clip(self) -> Tensor:
         return nn.utils.clip_grad_norm_(self.parallel.model.parameters(), self.longest_gradient)
