@@ -178,4 +178,5 @@ class MultiHeadAttention(nn.Module):
 
 
 def _at_least_float32(x: Tensor) -> Tensor:
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+    # Contiguous, because batches of matrix products make a copy of what is not.
+    return x.to(torch.promote_types(x.dtype, torch.float32), memory_format=torch.contiguous_format)
