@@ -113,6 +113,7 @@ def memory_for(rows: int, monkeypatch: pytest.MonkeyPatch, model: torch.nn.Modul
         monkeypatch.setattr(model, name, limited)
 
 
+@pytest.mark.slow
 def test_search_that_runs_out_of_memory_goes_on_in_smaller_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_beam_of_one_is_greedy_search(alpha: float) -> None:
 @pytest.mark.parametrize(
     "settings", [{"search": "greedy"}, {"beam_size": 4}, {"search": "sample"}], ids=["greedy", "beam", "sample"]
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
     model, sources = random_model(seed), random_sources(128)

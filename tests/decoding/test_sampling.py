@@ -43,6 +43,7 @@ def possible(log_probs_V: Tensor, temperature: float = 1.0, top_k: int | None = 
     return {token: heap / sum(heaps.values()) for token, heap in heaps.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"temperature": 3.0, "top_k": 2}, {"top_k": 100}])
 def test_translations_come_as_often_as_they_are_probable(settings: dict[str, Any]) -> None:
     table, number = Table(seed=3), 20_000

@@ -140,3 +140,11 @@ def test_plain_attention_is_pytorchs() -> None:
     assert all(attention.written_out for attention in attentions)
     make_plain(model, ["attention"])
     assert not any(attention.written_out for attention in attentions)
+
+
+def test_plain_projection_is_pytorchs() -> None:
+    model = build_transformer(ModelConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE, pad=PAD)
+    pairs = batch()
+    assert not model(pairs.source_BS, pairs.source_mask_BS, pairs.target_BT, None).is_contiguous()
+    make_plain(model, ["projection"])
+    assert model(pairs.source_BS, pairs.source_mask_BS, pairs.target_BT, None).is_contiguous()

@@ -233,6 +233,7 @@ print(gloo())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="lists threads as Linux does")
 @pytest.mark.skipif(TorchVersion(torch.__version__) < "2.7", reason="gloo's threads have no names")
 @pytest.mark.parametrize("name", PARALLEL)

@@ -527,13 +527,13 @@ class TrainingConfig(Section):
         "far less memory, and updates that take up to a third longer. The weights are those of one worker; workers and "
         "CUDA graphs are off.",
     )
-    plain: list[Literal["attention", "dropout", "rows", "loss", "memory", "workers", "graphs"]] = Field(
+    plain: list[Literal["attention", "dropout", "rows", "projection", "loss", "memory", "workers", "graphs"]] = Field(
         [],
         description="Fast paths to switch off, if you suspect one of an error. On CPUs: attention (written out), "
-        "dropout (of 16 random bits), rows (of matrix products in bfloat16, padded to numbers that come again), loss "
-        "(with its gradient in one pass), memory (kept between updates), workers (two threads with half of each "
-        "update, in one process; off without the fast attention and dropout). On a GPU with one process: graphs "
-        "(updates recorded and replayed as CUDA graphs).",
+        "dropout (of 16 random bits), rows (of matrix products in bfloat16, padded to numbers that come again), "
+        "projection (whose scores begin at cache lines in float32), loss (with its gradient in one pass), memory (kept "
+        "between updates), workers (two threads with half of each update, in one process; off without the fast "
+        "attention and dropout). On a GPU with one process: graphs (updates recorded and replayed as CUDA graphs).",
     )
     validate_every: PositiveInt | None = Field(
         None, description="Updates between validations. Default: once per epoch."

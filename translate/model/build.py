@@ -9,6 +9,7 @@ from translate.model.attention import MultiHeadAttention
 from translate.model.classifier import Classifier
 from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, PostNorm, PreNorm, Residual
 from translate.model.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from translate.model.projection import Projection
 from translate.model.transformer import Embedding, Transformer
 
 Model = Transformer | Classifier
@@ -39,7 +40,7 @@ def build_transformer(config: ModelConfig, *, source_size: int, target_size: int
     """A transformer with fresh weights for vocabularies of the given sizes; `pad` is the id of padding in both."""
     source_tokens = token_embedding(source_size, config, pad)
     target_tokens = source_tokens if config.tie == "all" else token_embedding(target_size, config, pad)
-    projection = nn.Linear(config.d_model, target_size)
+    projection = Projection(config.d_model, target_size)
     nn.init.zeros_(projection.bias)
     if config.tie == "none":
         nn.init.xavier_uniform_(projection.weight)

@@ -6,16 +6,20 @@ from torch import nn
 
 from translate.model.attention import MultiHeadAttention
 from translate.model.dropout import Dropout
+from translate.model.projection import Projection
 from translate.model.rows import PaddedRows
 
 
 def make_plain(model: nn.Module, names: Collection[str]) -> None:
-    """Switch off the fast paths in `names` (attention, dropout, rows) in all of `model`. Its weights stay."""
+    """Switch off the fast paths in `names` (attention, dropout, rows, projection) in all of `model`, which keeps its
+    weights."""
     for module in model.modules():
         if "attention" in names and isinstance(module, MultiHeadAttention):
             module.written_out = False
         if "rows" in names and isinstance(module, PaddedRows):
             module.multiple = 1
+        if "projection" in names and isinstance(module, Projection):
+            module.columns = 1
         if "dropout" in names:
             for name, child in module.named_children():
                 if isinstance(child, Dropout):

@@ -14,6 +14,7 @@ from translate.model.attention import KeysValues
 from translate.model.dropout import Dropout
 from translate.model.layers import DecoderLayer, EncoderLayer
 from translate.model.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from translate.model.projection import Projection
 from translate.model.rows import PaddedRows, positions_of
 
 
@@ -84,7 +85,7 @@ class Transformer(nn.Module):
         encoder_norm: nn.Module,
         decoder: list[DecoderLayer],
         decoder_norm: nn.Module,
-        projection: nn.Linear,
+        projection: Projection,
     ) -> None:
         super().__init__()
         self.source_embedding = source_embedding
