@@ -256,7 +256,7 @@ def test_words_counted_by_several_processes_are_the_same(monkeypatch: pytest.Mon
 
 
 def codecs_of_many_lines() -> tuple[Codec, Codec]:
-    german, english = ([f"{line} ({n % 90})" for n in range(300) for line in lines] for lines in (GERMAN, ENGLISH))
+    german, english = ([f"{line} ({n % 90})" for n in range(100) for line in lines] for lines in (GERMAN, ENGLISH))
     return build_codecs(TextConfig(), ("de", "en"), [*german, *(line.replace(".", " .") for line in german)], english)
 
 

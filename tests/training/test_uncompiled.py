@@ -21,9 +21,9 @@ from translate.pipeline import train
 
 few = "training.max_steps=4", "training.validate_every=2", "training.samples=0", "decoding.max_ratio=0.1"
 small = "model.d_model=16", "model.ffn=16", "model.heads=2", "model.encoder_layers=1", "model.decoder_layers=1"
-folders = "output={0}/run", "data.cache={0}/cache"
-kind = "training.optimizer={{kind: {1}}}"
-train(load_config(Path("configs/demo.yaml"), [*few, *small, *folders, kind]))
+for kind in ("adam", "adamw", "muon"):
+    how = f"output={sys.argv[1]}/{kind}", f"data.cache={sys.argv[1]}/cache", f"training.optimizer={{kind: {kind}}}"
+    train(load_config(Path("configs/demo.yaml"), [*few, *small, *how]))
 print("torch._dynamo" in sys.modules)
 """
 
@@ -48,8 +48,7 @@ def test_they_are_the_same_optimizers(ours: type[optim.Optimizer], torchs: type[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
-def test_training_does_not_import_the_compiler(kind: str, tmp_path: Path) -> None:
-    program = TRAINING.format(tmp_path, kind)
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
+def test_training_does_not_import_the_compiler(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", TRAINING, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
     assert done.stdout == "False\n"
