@@ -21,7 +21,8 @@ MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
 MOST_ATTEMPTS, MOST_SECONDS = 10, 0.5
 SLOW = 0.5  # below this speed relative to float32, bfloat16 is probably a mistake
 CLEARLY = 1.25  # above this relative speed, bfloat16 is worth it: other operations gain less, and times vary
-HOPELESS = 5.0  # if this many times as slow in a first attempt that took long, it is not tried again
+HOPELESS = 0.2  # below this relative speed in small products, bfloat16 is not tried in larger ones
+SMALL = 2**21  # multiplications: so many take far longer than a call of oneDNN, and not too long without instructions
 
 # From glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
@@ -71,7 +72,7 @@ def resolve_precision(name: str, device: torch.device, *, rows: int, width: int)
         return torch.float32
     rows, width = min(rows, MOST_ROWS), min(width, MOST_COLUMNS)
     gain = _speed_up_of_bfloat16(rows, width)
-    measured = f"bfloat16 matrix products of {rows} rows and width {width} run {gain:.2g} times as fast as float32 here"
+    measured = f"bfloat16 matrix products of width {width} run {gain:.2g} times as fast as float32 here"
     if name == "auto":
         chosen = torch.bfloat16 if gain > CLEARLY else torch.float32
         log.info("%s: training in %s", measured, name_of(chosen))
@@ -84,22 +85,34 @@ def resolve_precision(name: str, device: torch.device, *, rows: int, width: int)
 def _speed_up_of_bfloat16(rows: int, width: int) -> float:
     """How fast one thread computes the matrix products of linear layers in bfloat16, relative to float32.
 
-    These are the forward product and those for the gradients of input and weights. Both arithmetics are tried in turn,
-    and the best CPU time of each counts, so that neither the machine code that oneDNN writes in the first attempt nor
-    other work on the machine decides. For the same reason it uses one thread, which waits for no other.
+    With few rows first, because without instructions for bfloat16 the products of many would take seconds. It uses one
+    thread, which waits for no other.
     """
-    threads, best = torch.get_num_threads(), {torch.float32: math.inf, torch.bfloat16: math.inf}
+    few = min(rows, max(1, SMALL // width**2))
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    gain = _relative_speed(few, width, 2)
+    if gain > HOPELESS:
+        gain = _relative_speed(rows, width, MOST_ATTEMPTS)
+    torch.set_num_threads(threads)
+    return gain
+
+
+def _relative_speed(rows: int, width: int, attempts: int) -> float:
+    """How fast the forward product of a linear layer and those for its gradients are in bfloat16, relative to float32.
+
+    Both arithmetics are tried in turn, and the best CPU time of each counts, so that neither the machine code that
+    oneDNN writes in the first attempt nor other work on the machine decides.
+    """
+    best = {torch.float32: math.inf, torch.bfloat16: math.inf}
     began = time.thread_time()
-    for attempt in range(MOST_ATTEMPTS):
-        hopeless = attempt > 0 and best[torch.bfloat16] > HOPELESS * best[torch.float32]
-        if (attempt > 1 or hopeless) and time.thread_time() - began > MOST_SECONDS:
+    for attempt in range(attempts):
+        if attempt > 1 and time.thread_time() - began > MOST_SECONDS:
             break
         for dtype in best:
             x = torch.ones(rows, width, dtype=dtype)
             weight = torch.ones(width, width, dtype=dtype)
             best[dtype] = min(best[dtype], _seconds_of_products(x, weight))
-    torch.set_num_threads(threads)
     return best[torch.float32] / best[torch.bfloat16]
 
 
