@@ -1,5 +1,5 @@
 """The transformer: attention, positions, layers, the whole, and the builder that reads the settings.
 
 Read attention.py, positions.py, layers.py and transformer.py, then build.py. classifier.py is the encoder alone.
-dropout.py and rows.py make training faster; plain.py switches that off.
+dropout.py, rows.py and projection.py make training faster; plain.py switches that off.
 """
