@@ -22,7 +22,7 @@ MOST_ATTEMPTS, MOST_SECONDS = 10, 0.5
 SLOW = 0.5  # below this speed relative to float32, bfloat16 is probably a mistake
 CLEARLY = 1.25  # above this relative speed, bfloat16 is worth it: other operations gain less, and times vary
 HOPELESS = 0.2  # below this relative speed in small products, bfloat16 is not tried in larger ones
-SMALL = 2**21  # multiplications: so many take far longer than a call of oneDNN, and not too long without instructions
+SMALL = 2**22  # multiplications: so many take far longer than a call of oneDNN, and not too long without instructions
 
 # From glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
