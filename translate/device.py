@@ -16,7 +16,7 @@ log = logging.getLogger("translate")
 
 # Limits of the measurement that decides between bfloat16 and float32: rows and columns, or it would take seconds; how
 # often the products are computed in one attempt, and how many attempts there are; the seconds after which both stop
-# early, as on a CPU without instructions for bfloat16, where one product can take half a second.
+# early, as on a CPU on which bfloat16 is slow, but not hopeless.
 MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
 MOST_ATTEMPTS, MOST_SECONDS = 10, 0.5
 SLOW = 0.5  # below this speed relative to float32, bfloat16 is probably a mistake
