@@ -5,7 +5,6 @@ import signal
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import settings
 
 # An example may come late on a busy machine, or because it is the first to import a library.
@@ -21,6 +20,8 @@ def _one_thread() -> None:
 
     The same for the processes that tests start.
     """
+    import torch  # Here, because a process that only hands out tests to others reads this file, too.
+
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
 

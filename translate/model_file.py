@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from translate.config.loading import config_from_dict, config_to_dict
 from translate.config.schema import Config
@@ -61,10 +62,22 @@ class SavedModel:
 
     def model(self) -> Model:
         """The model itself, in evaluation mode, where the weights are."""
-        with torch.random.fork_rng(devices=[]):  # Fresh weights are replaced; keep the caller's random state.
+        with WithoutDrawing():
             model = fresh_model(self.config, self.source, self.target)
         load_weights(model, self.weights)
         return model.to(next(iter(self.weights.values())).device).eval()
+
+
+class WithoutDrawing(TorchFunctionMode):
+    """Leaves alone what random numbers would fill, for weights that are to be replaced.
+
+    To draw them takes several times as long as to read a model, and would change the caller's random state.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (Tensor.uniform_, Tensor.normal_, nn.init.uniform_, nn.init.normal_, nn.init.kaiming_uniform_):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs or {})
 
 
 def fresh_model(config: Config, source: Codec, target: Codec) -> Model:

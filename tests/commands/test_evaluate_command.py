@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tiny_project import Call, Outcome, Project, write_lines
 
+from translate import evaluation
 from translate.commands.evaluate import main
 from translate.commands.train import main as train
 from translate.data.lines import read_lines
@@ -21,8 +22,9 @@ from translate.translator import Translator
 
 
 @pytest.fixture
-def run(call: Call, project: Project, tmp_path: Path) -> Callable[..., Outcome]:
+def run(call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """The command with the tiny model, and a report in the folder of the test."""
+    monkeypatch.setattr(evaluation, "RESAMPLES", 20)  # A thousand take most of the time.
     return lambda *arguments: call(
         main, "--checkpoint", project.model, "--json", tmp_path / "report.json", "--device", "cpu", *arguments
     )

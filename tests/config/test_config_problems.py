@@ -328,6 +328,7 @@ def test_keys_that_are_no_text() -> None:
     assert problems("", "ou\udcffput=3") == ["override 'ou\\udcffput=3': write section.key=value"]
 
 
+@pytest.mark.slow
 def test_numbers_and_lists_without_an_end() -> None:
     (problem,) = problems("", f"seed={'9' * 5000}")
     assert problem.endswith(f"allowed: {SEEDS}")

@@ -74,6 +74,7 @@ def test_blank_lines_that_end_one_side_only_stay(tmp_path: Path) -> None:
     assert (pair.source_sha256, pair.target_sha256) == (text_sha256(pair.source), text_sha256(pair.target))
 
 
+@pytest.mark.slow
 @given(*[st.lists(st.sampled_from(["", " ", "a", "b"]), max_size=9)] * 2, st.integers(1, 6))
 def test_blank_ends_across_blocks(source: list[str], target: list[str], block: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

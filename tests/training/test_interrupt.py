@@ -108,6 +108,7 @@ def test_nohup_stays_as_it_is() -> None:
 
 
 @POSIX
+@pytest.mark.slow
 def test_a_second_signal_leaves_a_process_alone_that_ends_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     monkeypatch.setattr("translate.training.interrupt.os._exit", ended.append)
@@ -125,6 +126,7 @@ def test_a_second_signal_leaves_a_process_alone_that_ends_in_order(monkeypatch: 
 
 
 @POSIX
+@pytest.mark.slow
 def test_a_second_signal_ends_a_process_that_hangs() -> None:
     with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -141,6 +143,7 @@ def test_a_second_signal_ends_a_process_that_hangs() -> None:
 
 
 @POSIX
+@pytest.mark.slow
 def test_impatience_does_not_keep_a_process_alive_that_hangs() -> None:
     with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
