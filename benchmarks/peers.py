@@ -15,8 +15,9 @@ plain loop, and the medians are printed.
     peak        the most memory that the process held, or that its processes held together; with --device cuda that of
                 the GPU
     loss        on the training pairs of the last pass, in nats per token, with dropout: pairs differ with and without
-                buckets. Training settings are the same for all, initialization and details each toolkit's own.
-                "random order" is this project on exactly the batches of the plain loop
+                buckets. Training settings are the same for all, initialization and details each toolkit's own, but
+                this project begins with weights as large as those of the plain loop. "random order" is this project
+                on exactly the batches of the plain loop
 
 A toolkit that is not installed is left out. Toolkits may live in another environment with PyTorch and NumPy, whose
 interpreter is PYTHON. All processes stay in memory to the end: about 1.5 GB each. On a GPU, use passes of some thousand
@@ -28,6 +29,7 @@ import contextlib
 import io
 import json
 import logging
+import math
 import os
 import statistics
 import subprocess
@@ -49,6 +51,7 @@ import torch
 from bare import bare_trainer
 from loops import Batches, Job, Pass, peak_memory, serve
 from numpy.typing import NDArray
+from torch import nn
 
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
@@ -166,6 +169,7 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
         keep_memory()
     sizes = {"source_size": job.source_words, "target_size": job.target_words}
     model = build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
+    begin_like_pytorch(model)
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.closing(MetricsLog(Path(folder) / "metrics.jsonl")) as metrics,
@@ -198,6 +202,18 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
                 "loss": loss,
                 "peak": float(processes.gather(peak_memory(job.device)).sum()),
             }
+
+
+@torch.no_grad()
+def begin_like_pytorch(model: nn.Module) -> None:
+    """Make initial weights as large as those of torch.nn.Transformer, so that losses can be compared.
+
+    It draws queries, keys and values as one matrix of three times as many rows, for which Xavier's numbers are smaller.
+    """
+    for name, weight in model.named_parameters():
+        if name.endswith(("query.weight", "key.weight", "value.weight")):
+            rows, columns = weight.shape
+            weight.mul_(math.sqrt((rows + columns) / (3 * rows + columns)))
 
 
 @dataclass

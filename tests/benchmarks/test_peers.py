@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import torch
 from loops import LOOPS, Job, Pass, PlainTransformer, serve
-from peers import flops_per_token, make_job, this_project
+from peers import begin_like_pytorch, flops_per_token, make_job, this_project
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
-from translate.config.loading import config_to_dict, load_config
+from translate.config.loading import config_from_dict, config_to_dict, load_config
+from translate.model.build import build_model
+from translate.text.vocabulary import EOS, PAD, SPECIALS
 from translate.training.distributed import ALONE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,6 +75,21 @@ def test_a_loop_learns(loop: str, job: Job) -> None:
     assert [one["tokens"] for one in passes] == [sum(len(line) + 1 for line in job.target[:PAIRS])] * PASSES
     assert 2.5 < passes[0]["loss"] < 4  # Of 23 words that are equally probable, the logarithm is 3.1.
     assert passes[-1]["loss"] < passes[0]["loss"] - 0.3
+
+
+def test_weights_begin_as_large_as_those_of_the_plain_loop(job: Job) -> None:
+    torch.manual_seed(1)
+    config = config_from_dict(job.config)
+    sizes = {"source_size": job.source_words, "target_size": job.target_words}
+    ours = build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
+    begin_like_pytorch(ours)
+    plain = PlainTransformer(job).transformer.encoder.layers[0].self_attn
+    attention = ours.encoder[0].self_attention
+    for found, wanted in zip(
+        (attention.query, attention.key, attention.value), plain.in_proj_weight.chunk(3), strict=True
+    ):
+        assert found.weight.max().item() == pytest.approx(wanted.max().item(), rel=0.01)
+    assert attention.output.weight.max().item() == pytest.approx(plain.out_proj.weight.max().item(), rel=0.01)
 
 
 def test_operations_are_those_that_pytorch_counts(job: Job) -> None:
