@@ -216,6 +216,9 @@ def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         read_tensors(tmp_path / "absent")
     assert str(caught.value) == f"{tmp_path / 'absent'} is missing; a model is a .safetensors file"
+    with pytest.raises(CheckpointError) as caught:
+        read_tensors(Path(os.devnull))
+    assert str(caught.value) == f"{os.devnull} is no regular file; a model is a .safetensors file"
     with pytest.raises(CheckpointError, match="File name too long"):
         read_tensors(tmp_path / ("x" * 300))
 

@@ -124,7 +124,7 @@ def test_search_that_runs_out_of_memory_goes_on_in_smaller_batches(
     memory_for(60, monkeypatch, translator.model)
     assert translator.translate(lines, max_ratio=0.2) == translator.translate(lines, max_ratio=0.2) == expected
     assert [message for message in caplog.messages if not message.startswith("line 201")] == [
-        f"out of memory: from now on {tokens} source tokens are searched at a time" for tokens in (2048, 1024, 512, 256)
+        f"out of memory: from now on batches have at most {tokens} tokens" for tokens in (2048, 1024, 512, 256)
     ]
 
 
@@ -137,7 +137,7 @@ def test_translations_are_scored_in_batches_that_fit_into_memory(
     memory_for(300, monkeypatch, translator.model)
     assert translator.log_probabilities(lines, translations) == pytest.approx(expected)
     assert caplog.messages == [
-        f"out of memory: from now on {tokens} source tokens are searched at a time" for tokens in (2048, 1024)
+        f"out of memory: from now on batches have at most {tokens} tokens" for tokens in (2048, 1024)
     ]
 
 

@@ -40,6 +40,7 @@ def validator(
     dataset = Dataset("val", *sides)
     text = ParallelText("val", LINES, references, source_sha256="", target_sha256="", variant="")
     decoding = decoding or DecodingConfig()
+    batch = batch or BatchConfig()
     return Validator(text=text, dataset=dataset, target=target, decoding=decoding, samples=len(LINES), batch=batch)
 
 
@@ -62,7 +63,8 @@ def test_the_accuracy_is_the_share_of_tokens_that_come_first(translator: Transla
 
 def test_samples_are_spread_over_the_text() -> None:
     whole = validator()
-    few = Validator(text=whole.text, dataset=whole.dataset, target=whole.target, decoding=whole.decoding, samples=3)
+    settings: Any = {"decoding": whole.decoding, "batch": whole.limits}
+    few = Validator(text=whole.text, dataset=whole.dataset, target=whole.target, samples=3, **settings)
     assert few.samples == [0, 4, 8]
 
 
@@ -70,7 +72,9 @@ def test_no_sample_is_shown_twice() -> None:
     whole = validator()
     dataset = Dataset("val", EncodedText.of([[4], [5]]), EncodedText.of([[4], [5]]))
     text = replace(whole.text, source=["a", "b"], target=["a", "b"])
-    few = Validator(text=text, dataset=dataset, target=whole.target, decoding=whole.decoding, samples=3)
+    few = Validator(
+        text=text, dataset=dataset, target=whole.target, decoding=whole.decoding, samples=3, batch=whole.limits
+    )
     assert few.samples == [0, 1]
 
 
@@ -117,8 +121,31 @@ def test_translations_are_found_in_batches_that_fit_into_memory(
     for _ in range(2):  # The second one begins with what fits.
         found = whole(translator.model, lambda: None)
         assert (found.summary, found.samples) == (expected.summary, expected.samples)
-    assert caplog.messages[-1] == "out of memory: from now on 16 source tokens are searched at a time"
+    assert caplog.messages[-1] == "out of memory: from now on batches have at most 16 tokens"
     assert len(caplog.messages) == 8
+
+
+def test_references_are_scored_in_batches_that_fit_into_memory(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = validator()
+    expected = whole(translator.model, lambda: None)
+    forward = translator.model.forward
+
+    def limited(source_BS: torch.Tensor, *others: Any) -> torch.Tensor:
+        if source_BS.numel() > 20:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(source_BS, *others)
+
+    monkeypatch.setattr(translator.model, "forward", limited)
+    for _ in range(2):  # The second one begins with what fits.
+        found = whole(translator.model, lambda: None)
+        assert found.nll == pytest.approx(expected.nll, rel=1e-5)
+        assert (found.accuracy, found.samples) == (expected.accuracy, expected.samples)
+    halves = [BatchConfig().max_tokens // 2**times for times in range(1, 12)]
+    assert caplog.messages == [
+        f"out of memory: from now on batches have at most {tokens} tokens" for tokens in halves if tokens > 9
+    ]
 
 
 def test_translations_that_were_cut_off_are_counted(translator: Translator) -> None:

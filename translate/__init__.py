@@ -9,12 +9,12 @@ The folders in the order of the subject, each using only those before it:
     decoding/    greedy search, beam search, sampling; how probable given translations are
     training/    loss, optimizer, the loop and its saved states
 
-Small files that any of them may use: errors.py, files.py (written whole or not at all), paths.py, device.py (where to
-compute, and in which arithmetic), storage.py (tensors in a file), runs.py (the folder of a run).
+Small files that any of them may use: errors.py, files.py (written whole or not at all), paths.py, pool.py (work in one
+process per core), device.py (where to compute, and in which arithmetic), storage.py (tensors in a file).
 
 The files that put them together: evaluation.py (BLEU), accuracy.py (right labels), model_file.py (a trained model),
-translator.py (text in, text out), scoring.py, validation.py, resuming.py (what a resumed run may change), pipeline.py
-(from a config to a trained model), and commands/ (what the scripts run).
+translator.py (text in, text out), scoring.py, validation.py, runs.py (the folder of a run), resuming.py (what a resumed
+run may change), pipeline.py (from a config to a trained model), and commands/ (what the scripts run).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -51,7 +51,7 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
     written = _modified(path)
     try:
         if not path.is_file():
-            what = "a folder" if path.is_dir() else "missing"
+            what = "a folder" if path.is_dir() else "no regular file" if path.exists() else "missing"
             inside = path / "model.safetensors"  # where a run has its model
             hint = f"did you mean {inside}?" if inside.is_file() else "a model is a .safetensors file"
             raise CheckpointError(f"{path} is {what}; {hint}")

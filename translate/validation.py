@@ -1,6 +1,7 @@
 """Validation while training: how surprised the model is by the references, and how good its own answers are."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -35,7 +36,7 @@ class Validator:
         target: Codec,
         decoding: DecodingConfig,
         samples: int,
-        batch: BatchConfig | None = None,
+        batch: BatchConfig,
     ) -> None:
         self.text = text
         self.dataset = dataset
@@ -49,16 +50,26 @@ class Validator:
         self.sources = list(dataset.source)
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
         self.samples = np.linspace(0, len(dataset), min(samples, len(dataset)), endpoint=False).astype(int).tolist()
-        batch = batch or BatchConfig()
-        limits = BatchConfig(max_tokens=min(MOST_TOKENS, batch.max_tokens), max_sentences=batch.max_sentences)
-        self._in_batches_that_fit = FittingBatches()
-        self.plan = BatchPlan(np.arange(len(dataset)), dataset.source.lengths, dataset.target.lengths, limits, seed=0)
+        self.limits = BatchConfig(max_tokens=min(MOST_TOKENS, batch.max_tokens), max_sentences=batch.max_sentences)
+        lengths = dataset.source.lengths, dataset.target.lengths
+        self.plan = BatchPlan(np.arange(len(dataset)), *lengths, self.limits, seed=0)
+        self.widths = np.maximum(*lengths)
+        self._references_that_fit, self._searches_that_fit = FittingBatches(), FittingBatches()
 
     @torch.inference_mode()
     def __call__(self, model: Model, check: Callable[[], None]) -> Validation:
-        """Measure `model`, which is in evaluation mode. `check` is called before each batch, and may raise."""
-        nll, accuracy = self._surprise(model, check)
-        found = self._in_batches_that_fit(
+        """Measure `model`, which is in evaluation mode. `check` is called before each batch, and may raise.
+
+        Raises:
+            DataError: memory runs out with a single sentence.
+        """
+        nll, accuracy = self._references_that_fit(
+            lambda fitting: self._surprise(model, fitting.batch_tokens, check),
+            self.decoding.model_copy(update={"batch_tokens": self.limits.max_tokens}),
+            self.widths.tolist(),
+            model.longest,
+        )
+        found = self._searches_that_fit(
             lambda fitting: search(model, self.sources, fitting, check=check),
             self.decoding,
             map(len, self.sources),
@@ -86,11 +97,12 @@ class Validator:
             ],
         )
 
-    def _surprise(self, model: Model, check: Callable[[], None]) -> tuple[float, float]:
+    def _surprise(self, model: Model, max_tokens: int, check: Callable[[], None]) -> tuple[float, float]:
         """Negative log-likelihood per token, and the share of tokens that the model ranks first."""
         device = next(model.parameters()).device
         nll = correct = tokens = 0.0
-        for update in self.plan.epoch(0):
+        plan = replace(self.plan, config=self.limits.model_copy(update={"max_tokens": max_tokens}))
+        for update in plan.epoch(0):
             check()
             for indices in update:
                 batch = make_batch(self.dataset, indices).to(device)

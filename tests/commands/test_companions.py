@@ -17,12 +17,19 @@ from translate.errors import TrainingError
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_companion_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(companions, "START", "raise SystemExit(7)")
+@pytest.mark.parametrize(
+    ("program", "code", "how"),
+    [
+        ("raise SystemExit(7)", 7, "its own message says why"),
+        ("import os; os.kill(os.getpid(), 9)", -9, "a signal killed it"),
+    ],
+)
+def test_a_companion_that_never_comes(program: str, code: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(companions, "START", program)
     with pytest.raises(TrainingError) as caught, companions.companions(2, []):
         raise AssertionError("it did not come")
     assert str(caught.value) == (
-        "a process that was started to train with this one ended with exit code 7; its own message says why. "
+        f"a process that was started to train with this one ended with exit code {code}; {how}. "
         "With processes=1, this one trains alone"
     )
     assert "WORLD_SIZE" not in os.environ

@@ -390,6 +390,17 @@ def test_a_report_replaces_nothing_that_is_read(name: str, call: Call, project: 
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_working_directory_that_may_not_be_entered(
+    call: Call, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("translate.commands.evaluate.exists", lambda path: path.is_absolute() and path.exists())
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    refused(
+        call(main, "--checkpoint", project.model, "--split", "test", "--json", "new/report.json"),
+        f"cannot write a report to {Path.cwd()}; name another file: --json FILE",
+    )
+
+
 def test_a_folder_that_no_report_can_be_written_to_is_noticed_before_anything_is_translated(
     call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

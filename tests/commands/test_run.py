@@ -39,6 +39,23 @@ def test_a_working_directory_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> No
     assert said == ["error: the working directory no longer exists; change to another one"]
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
+def test_a_file_that_this_locale_has_no_letters_for(encoding: str) -> None:
+    said: list[str] = []
+
+    def work() -> None:
+        "dä\ud800".encode(encoding)
+
+    with own_logging():
+        if encoding == "utf-8":  # No matter of the locale.
+            with pytest.raises(UnicodeEncodeError):
+                run(work, said.append)
+        else:
+            assert run(work, said.append) == 2
+            message = r"no file can be named 'd\xe4\ud800' in this locale (latin-1); set PYTHONUTF8=1"
+            assert said == [f"error: {message}"]
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(number: signal.Signals) -> None:

@@ -16,7 +16,7 @@ import pytest
 import torch
 from tiny_project import Call, Outcome, Project, write_lines
 
-from translate.commands import train
+from translate.commands import companions, train
 from translate.commands.train import main
 from translate.config.loading import load_config
 from translate.errors import CheckpointError
@@ -358,6 +358,18 @@ def test_no_number_in_the_environment(
         f"the environment sets {name}={variables[name]!r}, which is not a number; start the processes with torchrun, "
         f"or unset {name}",
     )
+
+
+def test_a_launcher_of_one_process_changes_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(variable, "1")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setattr(companions, "START", "raise SystemExit(7)")
+    said = run("processes=2")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert said.err.startswith("error: a process that was started to train with this one ended with exit code 7")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # How many processes there are is then for torchrun to say.
+    assert run("processes=2").code == 0
 
 
 def test_nothing_to_resume(run: Run, untrained: Project) -> None:

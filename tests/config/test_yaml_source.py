@@ -1,3 +1,5 @@
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,18 @@ class TestFiles:
         with pytest.raises(ConfigError) as caught:
             read_yaml(Path(path), [])
         assert str(caught.value) == message
+
+    def test_one_that_may_not_be_looked_at_is_not_brought_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        stat = Path.stat
+
+        def refuse(path: Path, **how: bool) -> os.stat_result:
+            if path == Path("configs/multi30k.yaml"):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return stat(path, **how)
+
+        monkeypatch.setattr(Path, "stat", refuse)
+        with pytest.raises(ConfigError, match=r"^empty/multi30k: no such file; that folder holds no \.yaml file$"):
+            read_yaml(Path("empty/multi30k"), [])
 
     def test_other_encodings_are_named_with_line_and_byte(self) -> None:
         Path("x.yaml").write_bytes("a: 1\nb: grün\n".encode("latin-1"))

@@ -194,6 +194,16 @@ def test_other_settings_or_other_text_are_other_entries(tmp_path: Path, config: 
     assert Opened(tmp_path).codecs == plain
 
 
+def test_a_cache_that_may_not_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, **how: bool) -> os.stat_result:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    cache = Opened(tmp_path)
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(DataError, match=r"^cannot write encoded text to .* \(Permission denied\); name another folder: "):
+        cache.dataset(TRAIN)
+
+
 @pytest.mark.parametrize("sides", [(GERMAN, ENGLISH[::-1]), (GERMAN[::-1], ENGLISH)], ids=["target", "source"])
 def test_text_corrected_on_one_side_is_encoded_anew(tmp_path: Path, sides: tuple[list[str], list[str]]) -> None:
     cache = Opened(tmp_path)

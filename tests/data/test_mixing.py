@@ -35,7 +35,7 @@ def test_wildcards_pair_files_in_alphabetical_order(tmp_path: Path) -> None:
     assert re.fullmatch(r"3 pairs of files, sha256 [0-9a-f]{8}… / [0-9a-f]{8}…", text.variant)
     assert text.place(3) == "b.de.gz / b.en.gz line 2"
     write_pair(tmp_path, "other", ["eins"])
-    joined = join_corpora([text, open_files(tmp_path / "other.de", tmp_path / "other.en")], [5, 2])
+    joined = join_corpora([text, open_files(tmp_path / "other.de", tmp_path / "other.en")], [5, 2], [True, True])
     assert [joined.place(line) for line in (0, 5, 6)] == [
         "a.de.gz / a.en.gz line 1",
         "c.de.gz / c.en.gz line 2",
@@ -106,13 +106,13 @@ def test_corpora_are_joined(tmp_path: Path) -> None:
     write_pair(tmp_path, "a", ["eins", "zwei"])
     write_pair(tmp_path, "b", ["drei"])
     one, two = (open_pair(tmp_path / f"{name}.de", tmp_path / f"{name}.en", name) for name in ("a", "b"))
-    text = join_corpora([one, two], [1, 3])
+    text = join_corpora([one, two], [1, 3], [True, True])
     assert list(text.source) == ["eins", "zwei", "drei"]
     assert list(text.target) == ["EINS", "ZWEI", "DREI"]
     assert (text.name, text.parts) == ("a + b", (Part("a", 2, 1), Part("b", 1, 3)))
     assert [text.place(line) for line in range(3)] == ["a line 1", "a line 2", "b line 1"]
     assert text.vocabulary is None
-    other = join_corpora([two, one], [1, 1])
+    other = join_corpora([two, one], [1, 1], [True, True])
     assert (other.source_sha256, other.target_sha256) != (text.source_sha256, text.target_sha256)
 
 
@@ -120,9 +120,9 @@ def test_corpora_are_joined(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_digest_is_of_every_corpus(side: str, number: int) -> None:
     texts = [TextPair(name, ["a"], ["b"], "1", "2", "made up") for name in ("one", "two")]
-    before = join_corpora(texts, [1, 1])
+    before = join_corpora(texts, [1, 1], [True, True])
     texts[number] = replace(texts[number], **{side: "3"})
-    assert getattr(join_corpora(texts, [1, 1]), side) != getattr(before, side)
+    assert getattr(join_corpora(texts, [1, 1], [True, True]), side) != getattr(before, side)
 
 
 def test_vocabularies_can_be_learned_from_some_corpora_only(tmp_path: Path) -> None:

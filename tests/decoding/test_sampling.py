@@ -8,7 +8,8 @@ import torch
 from test_search import BOS, EOS, FORBIDDEN, PAD, Prefix, Table, TableState
 from torch import Tensor
 
-from translate.decoding import Hypothesis, sample
+from translate.decoding.hypothesis import Hypothesis
+from translate.decoding.sampling import sample
 
 
 def samples(

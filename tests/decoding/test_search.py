@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from translate.decoding import Hypothesis, beam_search, greedy_search
+from translate.decoding.beam import beam_search
+from translate.decoding.greedy import greedy_search
+from translate.decoding.hypothesis import Hypothesis
 
 UNK, PAD, BOS, EOS = range(4)
 FORBIDDEN = (UNK, PAD, BOS)

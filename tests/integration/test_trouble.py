@@ -4,15 +4,16 @@ import errno
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tiny_runs import FirstOfTwo, TinyProject, assert_same_tensors, at_call, newest_state, rows
+from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, assert_same_tensors, at_call, newest_state, rows
 from torch import Tensor
 
-from translate.errors import CheckpointError, TrainingError
+from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.transformer import Transformer
 from translate.model_file import SavedModel
 from translate.pipeline import train
@@ -269,20 +270,23 @@ def test_too_little_memory_for_the_model(tiny: TinyProject, monkeypatch: pytest.
         train(tiny.config())
 
 
-def test_too_little_memory_for_a_validation(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    forward = Transformer.forward
+@pytest.mark.parametrize("method", ["forward", "start"])
+def test_too_little_memory_for_a_validation_loses_nothing(
+    method: str, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, uninterrupted: Callable[..., RunFolder]
+) -> None:
+    work = getattr(Transformer, method)
 
-    def limited(self: Transformer, *inputs: Any, **options: bool) -> Tensor:
+    def limited(self: Transformer, *inputs: Any, **options: bool) -> Any:
         if not self.training:
             full()
-        return forward(self, *inputs, **options)
+        return work(self, *inputs, **options)
 
-    monkeypatch.setattr(Transformer, "forward", limited)
-    with pytest.raises(TrainingError) as caught:
-        train(tiny.config())
-    assert str(caught.value) == (
-        "out of memory in the validation after update 7; lower training.batch.max_tokens or decoding.batch_tokens"
-    )
+    with monkeypatch.context() as patch:
+        patch.setattr(Transformer, method, limited)
+        with pytest.raises(DataError, match="out of memory with a single sentence"):
+            train(tiny.config())
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 7
+    assert_same_run(train(tiny.config(), resume=True), uninterrupted())
 
 
 def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

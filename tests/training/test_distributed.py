@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.torch_version import TorchVersion
 
@@ -25,6 +26,17 @@ def group_of(rank: int, count: int) -> Group:
     group = Group.__new__(Group)
     group.rank, group.count = rank, count
     return group
+
+
+@pytest.mark.parametrize(("nccl", "backend"), [(False, "gloo"), (True, "cpu:gloo,cuda:nccl")])
+def test_without_nccl_processes_still_meet(nccl: bool, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with PyTorch for CUDA on Windows."""
+    backends: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(dist, "is_nccl_available", lambda: nccl)
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **_: backends.append(backend))
+    Group(None, 0, 1)
+    assert backends == [backend]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])

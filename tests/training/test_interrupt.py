@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from translate.training import interrupt
 from translate.training.interrupt import Interrupted, InterruptGuard, second_signal_ends
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
@@ -96,15 +97,32 @@ def test_a_closed_terminal_is_heard_of_twice_and_ends_no_run_that_is_being_saved
 
 
 @POSIX
-def test_nohup_stays_as_it_is() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT"])
+def test_what_is_ignored_stays_ignored(name: str) -> None:
+    """SIGHUP under nohup, SIGINT in the background of a script."""
+    number = getattr(signal, name)
+    before = signal.signal(number, signal.SIG_IGN)
     try:
         with InterruptGuard() as guard:
-            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), number)
             guard.check()
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(number) is signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(number, before)
+
+
+@POSIX
+def test_a_second_signal_gets_through_where_another_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupt, "ECHO", 0)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        with InterruptGuard():
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(SystemExit):
+                os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(number, handler)
 
 
 @POSIX

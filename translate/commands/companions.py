@@ -45,7 +45,9 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
     Raises:
         TrainingError: one of them ended before connecting to this one.
     """
-    os.environ.pop("GLOO_SOCKET_IFNAME", None)  # For the network between machines: these processes share one.
+    # For the network between machines, where these processes share one; and from a launcher of this process alone.
+    for name in ("GLOO_SOCKET_IFNAME", "LOCAL_WORLD_SIZE", "LOCAL_RANK"):
+        os.environ.pop(name, None)
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, torch.get_num_threads() // count))
     place = MeetingPlace(count)
@@ -79,9 +81,10 @@ def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: MeetingPlace) 
     while place.present() < len(others):
         for other in others:
             if other.poll() is not None:
+                how = "its own message says why" if other.returncode > 0 else "a signal killed it"
                 raise TrainingError(
-                    f"a process that was started to train with this one ended with exit code {other.returncode}; "
-                    "its own message says why. With processes=1, this one trains alone"
+                    f"a process that was started to train with this one ended with exit code {other.returncode}; {how}. "
+                    "With processes=1, this one trains alone"
                 )
         time.sleep(0.01)
 

@@ -134,9 +134,7 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     path: Path = asked.json or checkpoints[0].parent / f"{name}.json"
     if exists(path) and not path.is_file():
         raise ConfigError(f"{path} is not a file that a report can be written to; name one: --json FILE")
-    folder = path.parent
-    while not exists(folder):  # Missing folders are created later.
-        folder = folder.parent
+    folder = next(filter(exists, resolved(path).parents))  # Missing ones are created later.
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"cannot write a report to {folder}; name another file: --json FILE")
     read = {resolved(file) for file in (*checkpoints, asked.source, *(asked.reference or [])) if file is not None}

@@ -60,6 +60,11 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
             raise
         tell("stopped")
         return stop.code
+    except UnicodeEncodeError as error:
+        if error.encoding == "utf-8":
+            raise
+        tell(f"error: no file can be named {error.object!a} in this locale ({error.encoding}); set PYTHONUTF8=1")
+        return 2
     except BrokenPipeError:  # The reader of our output has left, as `head` does.
         drop_output()
         return 141

@@ -51,15 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             last.enter_context(second_signal_ends())
         from translate.config.loading import load_config
 
-        started_together = "WORLD_SIZE" in os.environ
-        if started_together:
+        if "WORLD_SIZE" in os.environ:
             from translate.training.distributed import Group, number_in_environment
 
             if number_in_environment("WORLD_SIZE") != 1:
                 together = Group.of_environment()  # Before anything can go wrong, so that only one of them reports it.
         with together or nullcontext():
             config = load_config(asked.config, asked.overrides)
-        if not started_together:
+        if together is None and not under_torchrun():
             from translate.commands.companions import companions
 
             if (count := config.processes or 1) > 1:

@@ -17,6 +17,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
 from translate.errors import ConfigError
+from translate.paths import exists
 
 LONGEST_NUMBER = 100  # digits
 _INT = "tag:yaml.org,2002:int"
@@ -173,6 +174,6 @@ def _files_near(path: Path) -> str:
         return "the folder cannot be listed"
     if near := difflib.get_close_matches(path.name, names, n=1):
         return f"did you mean {folder / near[0]}?"
-    if (shipped := Path("configs") / f"{path.stem}.yaml").is_file():
+    if exists(shipped := Path("configs") / f"{path.stem}.yaml"):
         return f"did you mean {shipped}?"
     return f"that folder holds {', '.join(names[:8])}" if names else "that folder holds no .yaml file"

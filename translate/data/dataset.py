@@ -27,6 +27,7 @@ from translate.data.encoding import encoded_chunks, id_type
 from translate.data.lines import Text
 from translate.errors import DataError
 from translate.files import in_turn, written_whole
+from translate.paths import exists
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
@@ -199,7 +200,7 @@ class CorpusCache:
         if found is not None:
             return found
         name = _text_name(codecs, text)
-        damaged = (self._folder / f"{name}.json").exists()
+        damaged = exists(self._folder / f"{name}.json")
         with self._writing(), in_turn(self._folder / f".{name}.lock") as alone:
             found = None if damaged else self.find(codecs, text)  # Another process may have encoded it meanwhile.
             if found is not None:

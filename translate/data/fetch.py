@@ -74,7 +74,7 @@ def download_multi30k(
         ) from None
 
 
-def is_to_be_downloaded(root: Path, files: Mapping[str, str] = MULTI30K_FILES) -> bool:
+def is_to_be_downloaded(root: Path) -> bool:
     """Whether `root` is missing, or holds only part of what an interrupted download was to bring."""
     try:
         there = {path.name for path in root.iterdir()}
@@ -82,8 +82,8 @@ def is_to_be_downloaded(root: Path, files: Mapping[str, str] = MULTI30K_FILES) -
         return True
     except OSError:  # Reading from it will report the reason.
         return False
-    brought = {LOCK, *(name for file in files for name in (file, _part(Path(file)).name))}
-    return there <= brought and not there >= set(files)
+    brought = {LOCK, *(name for file in MULTI30K_FILES for name in (file, _part(Path(file)).name))}
+    return there <= brought and not there >= set(MULTI30K_FILES)
 
 
 def _fetch_missing(

@@ -59,19 +59,17 @@ def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
     return {match.groups(): Path(match.string) for match in sorted(found, key=lambda match: match.string)}
 
 
-def join_corpora(
-    texts: Sequence[TextPair], weights: Sequence[int], vocabulary: Sequence[bool] | None = None
-) -> TextPair:
+def join_corpora(texts: Sequence[TextPair], weights: Sequence[int], vocabulary: Sequence[bool]) -> TextPair:
     """The texts one after the other, each with how many times an epoch has its pairs.
 
-    `vocabulary` says for each whether vocabularies are learned from it: from at least one, and by default from all.
+    `vocabulary` says for each whether vocabularies are learned from it: from at least one.
     """
     parts = tuple(
         replace(part, weight=weight)
         for text, weight in zip(texts, weights, strict=True)
         for part in text.parts or (part_of(text),)
     )
-    learned = texts if vocabulary is None else [text for text, wanted in zip(texts, vocabulary, strict=True) if wanted]
+    learned = [text for text, wanted in zip(texts, vocabulary, strict=True) if wanted]
     return replace(_corpora(texts), parts=parts, vocabulary=None if len(learned) == len(texts) else _corpora(learned))
 
 

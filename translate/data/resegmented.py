@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from translate.data.corpus import ParallelText
-from translate.data.dataset import Dataset, EncodedText
+from translate.data.dataset import SIDES, Dataset, EncodedText
 from translate.text.bpe_dropout import BpeDropout
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
@@ -78,7 +78,7 @@ class ResegmentedDataset:
             if dropout is None
             else ResegmentedText(encoded, lines, dropout, self.longest, f"{self.seed} {number} {side}")
             for side, encoded, lines, dropout in zip(
-                ("source", "target"), (self.dataset.source, self.dataset.target), self.lines, self.dropouts, strict=True
+                SIDES, (self.dataset.source, self.dataset.target), self.lines, self.dropouts, strict=True
             )
         )
         return ResegmentedPairs(source, target, self.dataset.labelled)

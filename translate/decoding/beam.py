@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from translate.decoding.hypothesis import Hypothesis, length_penalized
+from translate.decoding.hypothesis import Hypothesis, best_first, length_penalized
 from translate.decoding.step import StateT_contra, Step
 
 
@@ -136,7 +136,7 @@ class _Beam:
         return worst_B >= length_penalized(live_B, limits, length_penalty)
 
     def ranked(self, length_penalty: float) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence: finished ones first, each kind best first, the earlier one among equals."""
+        """The hypotheses of each sentence, best first."""
         scores_BK = length_penalized(self.log_prob_BK, self.length_BK, length_penalty)
         columns = (self.tokens_BKT[:, :, 1:], self.log_prob_BK, scores_BK, self.length_BK, self.finished_BK)
         sentences = []
@@ -146,5 +146,5 @@ class _Beam:
                 for tokens, log_probability, score, length, finished in zip(*rows, strict=True)
                 if log_probability != -torch.inf  # NaN, as from a diverged model, stays.
             ]
-            sentences.append(sorted(hypotheses, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score)))
+            sentences.append(best_first(hypotheses))
         return sentences

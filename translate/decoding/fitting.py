@@ -1,4 +1,4 @@
-"""Searching in batches that fit into memory, whatever the settings ask for."""
+"""Searching, and scoring given translations, in batches that fit into memory, whatever the settings ask for."""
 
 import logging
 import sys
@@ -45,4 +45,4 @@ class FittingBatches:
                     ) from error
             release_memory()
             self._most_tokens = tokens // 2
-            log.warning("out of memory: from now on %d source tokens are searched at a time", self._most_tokens)
+            log.warning("out of memory: from now on batches have at most %d tokens", self._most_tokens)

@@ -1,5 +1,6 @@
 """What a search returns, and the score it ranks by."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -22,6 +23,11 @@ class Hypothesis:
     def length(self) -> int:
         """Number of tokens as the length penalty counts them: including eos."""
         return len(self.tokens) + self.finished
+
+
+def best_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+    """Finished ones first, each kind by its score; among equals, the earlier one."""
+    return sorted(hypotheses, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))
 
 
 def length_penalized(log_probability: Tensor, length: Tensor, alpha: float) -> Tensor:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from translate.decoding.hypothesis import Hypothesis
+from translate.decoding.hypothesis import Hypothesis, best_first
 from translate.decoding.step import StateT_contra, Step
 
 
@@ -92,4 +92,4 @@ def _ranked(
         Hypothesis(tuple(tokens[: tokens.index(eos)] if finished else tokens), log_prob, log_prob, finished)
         for tokens, log_prob, finished in zip(tokens_KT, log_prob_K, finished_K, strict=True)
     ]
-    return sorted(hypotheses, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))
+    return best_first(hypotheses)

@@ -195,12 +195,17 @@ class _Split:
             yield from filter(None, self.separators.split(text))
 
 
+def _by_frequency(counts: Counter[str]) -> list[str]:
+    """The most frequent first, ties by code point."""
+    return sorted(counts, key=lambda character: (-counts[character], character))
+
+
 def _without_rare_characters(texts: Iterable[str], coverage: float) -> Iterable[str]:
     """Texts of the most frequent characters, ties by code point, that together make up this share of all."""
     counts = Counter(chain.from_iterable(texts))
     missing = coverage * counts.total()
     rare = ""
-    for character in sorted(counts, key=lambda character: (-counts[character], character)):
+    for character in _by_frequency(counts):
         if missing <= 0:
             rare += character
         missing -= counts[character]
@@ -213,10 +218,7 @@ def _without_rare_characters(texts: Iterable[str], coverage: float) -> Iterable[
 def _learn_characters(texts: Iterable[str], *, min_freq: int) -> Any:
     """Characters seen at least `min_freq` times, most frequent first, ties by code point."""
     counts = Counter(chain.from_iterable(texts))
-    kept = sorted(
-        (character for character, count in counts.items() if count >= min_freq),
-        key=lambda character: (-counts[character], character),
-    )
+    kept = [character for character in _by_frequency(counts) if counts[character] >= min_freq]
     if not kept:
         raise ConfigError(
             f"text.tokenizer.min_freq: {min_freq} keeps no character of the training text, "

@@ -121,7 +121,7 @@ class Group(Processes):
         self._at_the_end: list[Callable[[], object]] = []
         with _meeting():
             dist.init_process_group(
-                "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+                "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo",
                 store=store,
                 rank=rank,
                 world_size=count,

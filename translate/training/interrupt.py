@@ -51,8 +51,8 @@ class Echoes:
 class InterruptGuard:
     """While open, remembers the first SIGINT or SIGTERM instead of ending the process; a second one gets through.
 
-    SIGHUP is remembered, too, except under nohup. It may come twice, from the terminal and from the shell, so it never
-    gets through.
+    SIGHUP is remembered, too. It may come twice, from the terminal and from the shell, so it never gets through. What
+    the process was started to ignore stays ignored: SIGHUP under nohup, SIGINT in the background of a script.
 
     Under torchrun nothing gets through. It passes on a signal that whoever sent it may have sent to this process as
     well, so a second one may be the same again; and it kills processes that hang by itself.
@@ -64,10 +64,9 @@ class InterruptGuard:
         self._echoes = Echoes()
 
     def __enter__(self) -> "InterruptGuard":
-        numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
-        if HANGUP is not None and signal.getsignal(HANGUP) is not signal.SIG_IGN:
-            numbers.append(HANGUP)
-        self._handlers = {number: signal.signal(number, self._remember) for number in numbers}
+        numbers = [number for number in (signal.SIGINT, signal.SIGTERM, HANGUP) if number is not None]
+        heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+        self._handlers = {number: signal.signal(number, self._remember) for number in heeded}
         return self
 
     def __exit__(
@@ -85,7 +84,7 @@ class InterruptGuard:
         if number == HANGUP or under_torchrun() or self._echoes.includes(number):
             return
         if self._asked:
-            self._restore(signal.SIGINT, signal.SIGTERM)
+            self._restore(*self._handlers.keys() & {signal.SIGINT, signal.SIGTERM})
             signal.raise_signal(number)
         self._asked = True
 

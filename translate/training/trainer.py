@@ -16,7 +16,7 @@ from torch import Tensor
 from translate.config.schema import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
 from translate.device import explained_lack_of_memory, is_out_of_memory, release_memory
-from translate.errors import CheckpointError, TrainingError
+from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.build import Model
 from translate.training.build import build_update
 from translate.training.checkpoint import StateStore, pack, unpack
@@ -130,6 +130,7 @@ class Trainer:
         Raises:
             Interrupted: a signal came; the state is saved, or an earlier one that was still being written.
             TrainingError: the gradient stays infinite or NaN, or memory runs out.
+            DataError: memory runs out in a validation, with a single sentence; a single process has saved the state.
         """
         self.metrics, self.bar, self.guard = metrics, bar, guard
         try:
@@ -140,6 +141,10 @@ class Trainer:
                 self.processes.first(self.states.wait)
         except Interrupted:
             self._save_at_the_end()
+            raise
+        except DataError:  # of a validation that finds too little memory
+            if self.processes.count == 1:  # Others would keep waiting for this one.
+                self._save_at_the_end()
             raise
         return self.progress
 
@@ -314,13 +319,7 @@ class Trainer:
         progress = self.progress
         started = time.perf_counter()
         model.eval()
-        with explained_lack_of_memory(
-            lambda: (
-                f"in the validation after update {progress.step}; lower training.batch.max_tokens or "
-                "decoding.batch_tokens"
-            )
-        ):
-            validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
+        validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
         assert self.config.best is not None, "load_config fills it in"
         # NaN, from a model that has diverged, counts as the worst figure; but any model is better than none.
         figure, nll = number_or_worst(validation.figure(self.config.best)), -number_or_worst(-validation.nll)
