@@ -1,6 +1,6 @@
 """Trains every config in configs/roots/ for a few updates on the demo corpus, and uses what comes out.
 
-    python benchmarks/roots.py [CONFIG …] [--steps 10] [--pairs 2000] [--folder FOLDER]
+    python benchmarks/roots.py [configs/roots/NAME.yaml …] [--steps 10] [--pairs 2000] [--folder FOLDER]
 
 It shows that each of them runs, not how good it is: train, translate and evaluate are called as a user calls them, with
 nothing changed except where the text is and how much of it there is, the number of updates, a single validation, and
@@ -23,7 +23,7 @@ HELD_OUT = 8  # sentences to validate on, and to score: the large models decode 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("configs", type=Path, nargs="*", default=CONFIGS, metavar="CONFIG", help="paths; default: all of them")
+    parser.add_argument("configs", type=Path, nargs="*", default=CONFIGS, metavar="CONFIG", help="default: all")
     parser.add_argument("--steps", type=int, default=10, help="updates of each")
     parser.add_argument("--pairs", type=int, default=2000, help="sentence pairs to train on")
     parser.add_argument("--folder", type=Path, help="where the runs go; default: a temporary folder")

@@ -200,7 +200,7 @@ def test_a_cache_that_may_not_be_looked_into(tmp_path: Path, monkeypatch: pytest
 
     cache = Opened(tmp_path)
     monkeypatch.setattr(Path, "stat", refuse)
-    with pytest.raises(DataError, match=r"^cannot write encoded text to .* \(Permission denied\); name another folder: "):
+    with pytest.raises(DataError, match=r"^cannot write encoded text to .* \(Permission denied\); name another"):
         cache.dataset(TRAIN)
 
 

@@ -83,8 +83,8 @@ def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: MeetingPlace) 
             if other.poll() is not None:
                 how = "its own message says why" if other.returncode > 0 else "a signal killed it"
                 raise TrainingError(
-                    f"a process that was started to train with this one ended with exit code {other.returncode}; {how}. "
-                    "With processes=1, this one trains alone"
+                    f"a process that was started to train with this one ended with exit code {other.returncode}; "
+                    f"{how}. With processes=1, this one trains alone"
                 )
         time.sleep(0.01)
 
