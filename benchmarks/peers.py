@@ -53,12 +53,13 @@ from loops import Batches, Job, Pass, peak_memory, serve
 from numpy.typing import NDArray
 from torch import nn
 
+from translate.allocation import keep_memory
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Epoch
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.data.reading import read_training_text
-from translate.device import PRECISIONS, avoid_cudnn_attention, keep_memory, name_of, resolve_device
+from translate.device import PRECISIONS, avoid_cudnn_attention, name_of, resolve_device
 from translate.model.build import build_model
 from translate.pipeline import arithmetic_of
 from translate.text.vocabulary import EOS, PAD, SPECIALS
@@ -66,7 +67,7 @@ from translate.training.distributed import ALONE, Group, Processes
 from translate.training.interrupt import InterruptGuard
 from translate.training.tracking import MetricsLog, NoBar
 
-# What `translate.device.keep_memory` asks of glibc, as environment variables.
+# What `translate.allocation.keep_memory` asks of glibc, as environment variables.
 KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(2**26)}
 
 

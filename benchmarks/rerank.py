@@ -29,12 +29,12 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
 
 from translate import Translator
+from translate.allocation import keep_memory
 from translate.commands.run import run
 from translate.commands.streams import open_output
 from translate.commands.translate import refuse_to_replace
 from translate.data.corpus import read_split
 from translate.data.lines import read_lines
-from translate.device import keep_memory
 from translate.evaluation import corpus_bleu
 
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)

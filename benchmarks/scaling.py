@@ -24,11 +24,12 @@ import numpy as np
 import torch
 from bare import bare_trainer
 
+from translate.allocation import keep_memory
 from translate.config.loading import load_config
 from translate.data.batching import BatchPlan
 from translate.data.dataset import CorpusCache
 from translate.data.reading import read_training_text
-from translate.device import keep_memory, name_of, resolve_device
+from translate.device import name_of, resolve_device
 from translate.model_file import fresh_model
 from translate.pipeline import arithmetic_of
 from translate.training.distributed import ALONE, Group

@@ -18,6 +18,7 @@ STAGES = (
     "paths",
     "pool",
     "device",
+    "allocation",
     "storage",
     "config",
     "text",

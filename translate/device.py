@@ -1,16 +1,15 @@
-"""Where and in which arithmetic to compute: the device, bfloat16 or float32, and what makes CPUs faster."""
+"""Where and in which arithmetic to compute: the device, and bfloat16 or float32."""
 
-import ctypes
 import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
-from translate.errors import ConfigError, TrainingError
+from translate.errors import ConfigError
 
 log = logging.getLogger("translate")
 
@@ -23,12 +22,6 @@ SLOW = 0.5  # below this speed relative to float32, bfloat16 is probably a mista
 CLEARLY = 1.25  # above this relative speed, bfloat16 is worth it: other operations gain less, and times vary
 HOPELESS = 0.2  # below this relative speed in small products, bfloat16 is not tried in larger ones
 SMALL = 2**22  # multiplications: so many take far longer than a call of oneDNN, and not too long without instructions
-
-# From glibc's malloc.h.
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
-
-# What errors of PyTorch say that have no type of their own: its allocator's on CPUs, and those of CUDA's libraries.
-OUT_OF_MEMORY = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -127,19 +120,6 @@ def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
     return max(seconds, 1e-9) / uses  # The clock may be too coarse.
 
 
-def keep_memory() -> None:
-    """Let glibc keep the memory of freed tensors for new ones, until `release_memory`.
-
-    Otherwise it returns every large tensor to the operating system, which clears each page before handing it out again:
-    a sixth of the CPU time of small models. No effect with other C libraries.
-    """
-    with suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(M_MMAP_MAX, 0)
-        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-        libc.mallopt(M_TOP_PAD, 2**26)
-
-
 def avoid_cudnn_attention() -> None:
     """Let PyTorch's other kernels do attention on GPUs where it prefers cuDNN's.
 
@@ -147,40 +127,6 @@ def avoid_cudnn_attention() -> None:
     keep having new shapes.
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
-
-
-def release_memory() -> None:
-    """Return free memory to the operating system.
-
-    Batches of ever new shapes leave holes of ever new sizes, and glibc keeps them all: without this, a process that
-    works on 500 MB grows to 2 GB. No effect with other C libraries.
-    """
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this is what PyTorch or Python raises when there is no memory left.
-
-    While a CUDA graph is recorded, it is the context of an error that says that recording failed.
-    """
-    cause = error.__context__
-    return (
-        isinstance(error, torch.OutOfMemoryError | MemoryError)
-        or any(sign in str(error) for sign in OUT_OF_MEMORY)
-        or (cause is not None and is_out_of_memory(cause))
-    )
-
-
-@contextmanager
-def explained_lack_of_memory(explanation: Callable[[], str]) -> Iterator[None]:
-    """If memory runs out inside, raise TrainingError with this explanation instead of what PyTorch raises."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise TrainingError(f"out of memory {explanation()}") from error
 
 
 @contextmanager

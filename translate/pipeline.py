@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from translate.allocation import explained_lack_of_memory, keep_memory
 from translate.config.loading import config_to_dict, differences, dump_config
 from translate.config.schema import BpeTokenizerConfig, Config, LabelledDataConfig
 from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import ParallelText, TextPair
-from translate.data.dataset import CorpusCache, Dataset, repeat_pairs, select_pairs, select_texts
+from translate.data.dataset import CorpusCache, Dataset
 from translate.data.reading import (
     encode_other_splits,
     look_for_validation_text,
@@ -28,15 +29,9 @@ from translate.data.reading import (
     warn_of_shifts,
 )
 from translate.data.resegmented import ResegmentedDataset
+from translate.data.selection import repeat_pairs, select_pairs, select_texts
 from translate.decoding.search import LEAST_RATIO, ratio_for
-from translate.device import (
-    avoid_cudnn_attention,
-    explained_lack_of_memory,
-    keep_memory,
-    name_of,
-    resolve_device,
-    resolve_precision,
-)
+from translate.device import avoid_cudnn_attention, name_of, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError
 from translate.evaluation import spaces_warning
 from translate.model.build import Model

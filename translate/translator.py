@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from translate.allocation import explained_lack_of_memory
 from translate.config.loading import config_to_dict
 from translate.config.problems import check
 from translate.config.schema import DecodingConfig, LabelledDataConfig
@@ -16,7 +17,7 @@ from translate.decoding.fitting import FittingBatches
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search, tokens_read
-from translate.device import explained_lack_of_memory, resolve_device
+from translate.device import resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
 

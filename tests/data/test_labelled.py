@@ -11,7 +11,7 @@ import pytest
 from translate.config.schema import LabelledFilterConfig, TextConfig
 from translate.data.batching import make_batch
 from translate.data.corpus import ParallelText
-from translate.data.dataset import CorpusCache, Dataset, EncodedText, select_texts
+from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.data.labelled import (
     find_labelled_split,
     list_labelled_splits,
@@ -19,6 +19,7 @@ from translate.data.labelled import (
     read_labelled_split,
     read_texts_and_labels,
 )
+from translate.data.selection import select_texts
 from translate.errors import DataError
 from translate.text.vocabulary import BOS, EOS, SPECIALS
 

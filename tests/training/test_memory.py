@@ -7,7 +7,6 @@ import torch
 from test_optimizer import KINDS, settings_of, small_model
 
 from translate.config.schema import TrainingConfig
-from translate.device import is_out_of_memory
 from translate.resuming import is_free_to_change
 from translate.training.memory import (
     TensorMemory,
@@ -108,29 +107,6 @@ def test_copies_are_on_the_cpu_and_one_more_with_snapshots() -> None:
 
 
 # --- when it has run out ---------------------------------------------------------------------------------------------
-
-
-def test_the_error_of_a_cpu_without_memory_is_recognized() -> None:
-    with pytest.raises(RuntimeError) as caught:
-        torch.empty(2**50, dtype=torch.uint8)
-    assert is_out_of_memory(caught.value)
-    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
-    assert is_out_of_memory(MemoryError())
-    # That of a GPU which another program fills: not even a context fits.
-    assert is_out_of_memory(RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously …"))
-    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
-
-
-def test_out_of_memory_is_recognized_where_recording_went_wrong_by_it() -> None:
-    def record() -> None:
-        try:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        finally:
-            raise RuntimeError("operation failed due to a previous error during capture")
-
-    with pytest.raises(RuntimeError) as caught:
-        record()
-    assert is_out_of_memory(caught.value)
 
 
 def test_what_to_change() -> None:

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def evaluate(asked: argparse.Namespace) -> None:
     """Read, translate, score, and write the report with the translations beside it."""
-    from translate.device import keep_memory
+    from translate.allocation import keep_memory
     from translate.scoring import score
     from translate.translator import Translator
 

@@ -67,8 +67,8 @@ def positive(text: str) -> int:
 
 def translate(asked: argparse.Namespace) -> None:
     """Read, translate or score, write; each line in gives one line out, or one group of n rows."""
+    from translate.allocation import keep_memory, release_memory
     from translate.data.inventory import text_files
-    from translate.device import keep_memory, release_memory
     from translate.translator import Translator
 
     if asked.score and asked.n_best:

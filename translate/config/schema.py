@@ -608,7 +608,7 @@ class DecodingConfig(Section):
         "the ratio that 99 in 100 training pairs need, and at least 2.",
     )
     max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        10, description="Number of tokens that a translation may have on top of max_ratio."
+        10, description="Number of tokens that a translation may have on top of max_ratio, and one more for its end."
     )
     max_source: PositiveInt = Field(
         1000,

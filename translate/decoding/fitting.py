@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from translate.allocation import is_out_of_memory, release_memory
 from translate.config.schema import DecodingConfig
-from translate.device import is_out_of_memory, release_memory
 from translate.errors import DataError
 
 T = TypeVar("T")

@@ -28,8 +28,8 @@ from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
+from translate.allocation import explained_lack_of_memory
 from translate.data.batching import Indices
-from translate.device import explained_lack_of_memory
 from translate.errors import ConfigError, TrainingError
 from translate.training.interrupt import Interrupted
 

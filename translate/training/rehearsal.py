@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn, optim
 
+from translate.allocation import release_memory
 from translate.config.schema import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Shapes
-from translate.device import release_memory
 from translate.model.layers import DecoderLayer, EncoderLayer
 from translate.training.free_memory import free_memory
 from translate.training.memory import TensorMemory, lasting_memory, remedies, size

@@ -1,0 +1,88 @@
+"""Which pairs are trained on: what is dropped and why, and how often the others come."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from translate.config.schema import FilterConfig
+from translate.data.corpus import ParallelText, Part
+from translate.data.dataset import Dataset, EncodedText
+from translate.data.selection import repeat_pairs, select_pairs
+from translate.errors import DataError
+
+
+def parallel(source: list[str], target: list[str]) -> ParallelText:
+    return ParallelText("train", source, target, source_sha256="", target_sha256="", variant="made up")
+
+
+def encoded(lengths: list[int]) -> EncodedText:
+    return EncodedText(np.zeros(sum(lengths), np.uint16), np.cumsum([0, *lengths]))
+
+
+def selected(pairs: list[tuple[str, str]], config: FilterConfig) -> tuple[list[int], list[str]]:
+    text = parallel([source for source, _ in pairs], [target for _, target in pairs])
+    source, target = (encoded([len(line.split()) for line in side]) for side in (text.source, text.target))
+    indices, report = select_pairs(Dataset("train", source, target), config, text)
+    assert indices.dtype == np.int32  # For millions of pairs, more would take room.
+    return indices.tolist(), report
+
+
+def test_all_pairs_are_kept_where_nothing_is_wrong() -> None:
+    assert selected([("ein", "one"), ("zwei drei", "two three")], FilterConfig()) == ([0, 1], [])
+
+
+@pytest.mark.parametrize("line", ["„Hund“", "(a)", "... 3", "- 我"])
+def test_a_word_may_stand_behind_a_mark(line: str) -> None:
+    assert selected([(line, line)], FilterConfig()) == ([0], [])
+
+
+def test_each_dropped_pair_is_reported_under_its_first_reason() -> None:
+    pairs = [
+        ("ein Hund", "a dog"),
+        ("@@", "a dog"),
+        ("ein Hund", "..."),
+        ("", "a dog"),
+        ("a b c d e f", "a"),
+        ("a b c d", "a"),
+        ("我", "12"),
+        ("a", "a b c d"),
+    ]
+    indices, report = selected(pairs, FilterConfig(max_tokens=5, max_ratio=3.5))
+    assert indices == [0, 6]
+    assert report == [
+        "dropped 1 pair: an empty side (first: line 4)",
+        "dropped 2 pairs: no letter or digit on one side (first: line 2)",
+        "dropped 1 pair: more than 5 tokens on one side (first: line 5)",
+        "dropped 2 pairs: one side over 3.5 times the other (first: line 6)",
+    ]
+
+
+def test_limits_are_inclusive_and_the_untranslated_may_stay() -> None:
+    config = FilterConfig(max_tokens=4, max_ratio=4.0, untranslated=False)
+    assert selected([("a b c d", "a"), ("@@", "!")], config) == ([0, 1], [])
+
+
+def test_nothing_left_is_an_error() -> None:
+    with pytest.raises(DataError) as caught:
+        selected([("", "a"), ("b", "")], FilterConfig())
+    assert str(caught.value) == (
+        "train: no pair is left to train on (dropped 2 pairs: an empty side (first: line 1)); see data.filter, "
+        "where `untranslated: false` keeps text without letters"
+    )
+
+
+def test_a_dropped_pair_is_named_within_its_corpus() -> None:
+    text = parallel(["a", "b", "@@"], ["a", "b", "c"])
+    dataset = Dataset("train", encoded([1, 1, 1]), encoded([1, 1, 1]))
+    parts = (Part("one", 2, 1), Part("two", 1, 1))
+    _, report = select_pairs(dataset, FilterConfig(), replace(text, parts=parts))
+    assert report == ["dropped 1 pair: no letter or digit on one side (first: two line 1)"]
+
+
+def test_pairs_are_repeated_by_the_weight_of_their_corpus() -> None:
+    text = parallel(["a"] * 6, ["a"] * 6)
+    pairs = np.array([0, 2, 3, 4])
+    assert repeat_pairs(pairs, text) is pairs
+    parts = (Part("one", 2, 1), Part("two", 1, 3), Part("three", 3, 2))
+    assert repeat_pairs(pairs, replace(text, parts=parts)).tolist() == [0, 2, 2, 2, 3, 3, 4, 4]
