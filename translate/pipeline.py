@@ -123,7 +123,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     # Only now that nothing can refuse these settings any more.
     # The folder's config leaves open what was left open: a config that extends it may be for other text.
     processes.first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
-    warn_of_warm_up(config, trainer.total_steps)
+    warn_of_schedule(config, trainer)
     log.info("%s", describe(trainer, text.codecs, config.training.parallel))
     done, seconds_before = trainer.progress, trainer.progress.seconds
     log_of_run = MetricsLog(run.metrics, keep_bytes=done.log_bytes) if processes.rank == 0 else NoMetrics()
@@ -402,9 +402,14 @@ def finish(
     run.finish(summary)
 
 
-def warn_of_warm_up(config: Config, total_steps: int) -> None:
-    """Warn if the learning rate will still be rising when the run ends."""
-    warm_up = config.training.schedule.warmup_steps
+def warn_of_schedule(config: Config, trainer: Trainer) -> None:
+    """Warn if the learning rate will still be rising when the run ends, or never be anything but 0."""
+    warm_up, total_steps = config.training.schedule.warmup_steps, trainer.total_steps
+    if not any(map(trainer.schedule, range(1, total_steps + 1))):
+        log.warning(
+            "the learning rate falls to 0 at the first update: this run learns nothing; make it longer, or raise "
+            "training.schedule.final_share"
+        )
     if warm_up > total_steps:
         log.warning(
             "training.schedule.warmup_steps is %d, but the run has %d updates: lower it, or the learning rate never "

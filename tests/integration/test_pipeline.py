@@ -402,6 +402,17 @@ def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest
         assert (warning in caplog.text) == warned
 
 
+@pytest.mark.parametrize(
+    ("kind", "steps", "warned"), [("cosine", 1, True), ("cosine", 2, False), ("constant", 1, False)]
+)
+def test_a_run_that_learns_nothing_is_warned_of(
+    kind: str, steps: int, warned: bool, tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    schedule = f"training.schedule={{kind: {kind}, warmup_steps: 0}}"
+    train(tiny.config(f"training.max_steps={steps}", schedule))
+    assert ("the learning rate falls to 0 at the first update: this run learns nothing; " in caplog.text) == warned
+
+
 def test_text_that_is_given_twice_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     train(tiny.config("training.max_steps=1"))
     assert "same text" not in caplog.text
