@@ -1,11 +1,15 @@
 """The folder of a run: what counts as one that was begun, and what goes when another begins there."""
 
+import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from translate.errors import CheckpointError
 from translate.runs import WRITTEN, RunFolder, newest_model
+from translate.training.checkpoint import StateStore
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "states/step-00000001.safetensors"])
@@ -57,6 +61,40 @@ def test_a_run_begins_with_nothing_of_the_one_before(tmp_path: Path) -> None:
     run.begin("seed: 1\n")
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"config.yaml", "notes.txt"}
     assert run.config.read_text(encoding="utf-8") == f"{WRITTEN}seed: 1\n"
+
+
+def test_where_states_cannot_be_removed_the_model_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunFolder(tmp_path)
+    run.make()
+    kept = [run.model, run.metrics, run.finished, run.states / "step-1.safetensors"]
+    for path in kept:
+        path.touch()
+
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.parent == run.states:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(CheckpointError, match="Permission denied"):
+        run.begin("seed: 1\n")
+    assert all(path.is_file() for path in kept)
+
+
+def test_states_that_cannot_be_seen_are_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    run = RunFolder(tmp_path)
+    assert not run.has_states()
+    run.make()
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    message = re.escape(f"the folder {run.states} cannot be read: Permission denied")
+    for look in (run.has_states, StateStore(run.states, keep_last=1).load_newest, lambda: run.begin("seed: 1\n")):
+        with pytest.raises(CheckpointError, match=message):
+            look()
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "snapshots/a.safetensors", "test.json"])

@@ -223,6 +223,17 @@ def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
         read_tensors(tmp_path / ("x" * 300))
 
 
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    (tmp_path / "private").touch()
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(CheckpointError) as caught:
+        read_tensors(tmp_path / "private")
+    assert str(caught.value) == f"{tmp_path / 'private'} cannot be read: Permission denied"
+
+
 def test_the_folder_of_a_run_in_place_of_its_model(tmp_path: Path) -> None:
     inside = tmp_path / "model.safetensors"
     inside.touch()

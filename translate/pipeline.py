@@ -297,7 +297,8 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
     own = RunFolder(config.output).model
     if resume and own.is_file():
         return SavedModel.load(own)
-    if path.parent == resolved(config.output):  # --overwrite would remove the model, and training would replace it.
+    # --overwrite would remove the model, and training would replace it.
+    if resolved(path).parent == resolved(config.output):
         raise CheckpointError(f"{path} lies in the folder of this run; name another folder for the run: output=…")
     start = SavedModel.load(path)
     bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # on which weights and vocabularies depend

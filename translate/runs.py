@@ -15,7 +15,7 @@ from typing import Any
 from translate.errors import CheckpointError
 from translate.files import locked_at_once, write_whole
 from translate.paths import project_root
-from translate.storage import read_tensors
+from translate.storage import read_tensors, tensor_files
 
 WRITTEN = "# Written by training: all settings of this run.\n"  # begins its config.yaml
 
@@ -76,8 +76,8 @@ class RunFolder:
             return [file for file in files if file.is_file()]
 
     def has_states(self) -> bool:
-        """Whether there is a state to resume from."""
-        return any(self.states.glob("*.safetensors"))
+        """Whether there is a state to resume from. CheckpointError if that cannot be seen."""
+        return bool(tensor_files(self.states))
 
     def was_cut_off(self, config: str) -> bool:
         """Whether a run by this config ended between its first model and its first state, as on a full disk."""
@@ -116,8 +116,9 @@ class RunFolder:
     def begin(self, config: str) -> None:
         """Remove the files of an earlier run, with reports on its model, and nothing else; write this run's config."""
         with self._writing():
-            weights = [file for folder in (self.states, self.snapshots) for file in folder.glob("*.safetensors")]
-            for file in (self.finished, self.model, self.metrics, *weights, *self._reports()):
+            weights = [*tensor_files(self.states), *tensor_files(self.snapshots)]
+            # The model last: nothing of it is lost if the others cannot be removed.
+            for file in (*weights, *self._reports(), self.metrics, self.finished, self.model):
                 file.unlink(missing_ok=True)
             self._tidy()
             self._write_config(config)

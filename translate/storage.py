@@ -42,6 +42,16 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str
         ) from error
 
 
+def tensor_files(folder: Path) -> list[Path]:
+    """The files of a folder that hold tensors; none if it is missing. CheckpointError if it cannot be read."""
+    try:
+        return [path for path in folder.iterdir() if path.suffix == ".safetensors"]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise CheckpointError(f"the folder {folder} cannot be read: {error.strerror}") from error
+
+
 def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `write_tensors` wrote, with the tensors on `device`.
 
@@ -55,6 +65,7 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
             inside = path / "model.safetensors"  # where a run has its model
             hint = f"did you mean {inside}?" if inside.is_file() else "a model is a .safetensors file"
             raise CheckpointError(f"{path} is {what}; {hint}")
+        path.open("rb").close()  # The library says of a file that may not be read that it does not exist.
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping

@@ -141,6 +141,14 @@ class TestExtends:
         assert config.output == Path.cwd() / "configs/here"
         assert config.data.cache == Path.cwd() / "there"
 
+    def test_a_link_keeps_its_name_and_its_folder_does_not(self) -> None:
+        Path("here").mkdir()
+        Path("linked").symlink_to("here")
+        Path("here/train.de.gz").symlink_to("0a1b")
+        config = load("data: {train: {source: ../linked/train.de.gz, target: ../linked/..}}")
+        text = config.data.train
+        assert (text.source, text.target) == (Path.cwd() / "here/train.de.gz", Path.cwd())
+
     def test_the_output_is_named_after_the_file_asked_for(self) -> None:
         assert load("extends: b.yaml", b="seed: 2").output == project_root() / "checkpoints/x"
 

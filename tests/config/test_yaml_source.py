@@ -99,6 +99,11 @@ def test_a_key_that_is_no_word_is_named() -> None:
             "a: [1, 2\nb: 3",
             "x.yaml:2: not YAML (column 2): while parsing a flow sequence, expected ',' or ']', but got ':'",
         ),
+        (
+            "a: {b: x/?.de, c: 1}",
+            "x.yaml:1: not YAML (column 10): while parsing a flow mapping, expected ',' or '}', but got '?'; put text "
+            "that holds a question mark in quotes",
+        ),
         ("a: &x 1\nb: *x", "x.yaml:2: not YAML (column 4): *x: aliases are not read; use extends"),
         ("a:\n  <<: *x", "x.yaml:2: not YAML (column 7): *x: aliases are not read; use extends"),
         ("a: !!int abc", "x.yaml:1: not YAML (column 4): tag:yaml.org,2002:int: tags are not read; leave it out"),

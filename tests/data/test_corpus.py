@@ -297,6 +297,12 @@ def test_other_languages(tmp_path: Path) -> None:
         find_split(tmp_path, "train", "cs", "fr")
 
 
+def test_a_language_with_a_dot(tmp_path: Path) -> None:
+    for language in ("de.txt", "en.txt"):
+        write(tmp_path / f"train.{language}", "a\n")
+    assert find_split(tmp_path, "train", "de.txt", "en.txt") == (tmp_path / "train.de.txt", tmp_path / "train.en.txt")
+
+
 def test_unreadable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> Iterator[Path]:
         raise PermissionError(errno.EACCES, "Permission denied", path)

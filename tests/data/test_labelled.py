@@ -74,6 +74,15 @@ def test_a_bad_line_is_named_with_file_line_and_remedy(content: str, message: st
     assert str(caught.value) == f"{path}, {message}"
 
 
+def test_a_label_in_another_form_of_unicode(tmp_path: Path) -> None:
+    path = write(tmp_path / "val.tsv", "cafe\u0301\tHund\n")
+    message = (
+        "It has the letters of one of these in another Unicode form (uconv -x any-nfc makes all NFC). Correct it, "
+    )
+    with pytest.raises(DataError, match=re.escape(message)):
+        read_labelled(path, known=("caf\u00e9", "de"))
+
+
 def test_a_folder_that_cannot_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> bool:
         raise PermissionError(errno.EACCES, "Permission denied", path)

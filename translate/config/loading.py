@@ -172,7 +172,9 @@ def _bare(given: Given) -> Any:
 
 
 def _absolute(path: str, folder: Path) -> Path:
-    return resolved(folder / _at_home(path))
+    whole = folder / _at_home(path)
+    # A link keeps its own name, which may say how the file is packed; what it points to may be named by a digest.
+    return resolved(whole) if whole.name in ("", "..") else resolved(whole.parent) / whole.name
 
 
 def _at_home(path: str) -> Path:

@@ -36,6 +36,8 @@ _PLAIN_WORDS = {
 _REMEDIES = {
     r"'\t'": "indent with spaces, not tabs",
     "mapping values are not allowed here": "put text that holds ': ' in quotes",
+    "expected ',' or '}', but got '?'": "put text that holds a question mark in quotes",
+    "expected ',' or '}', but got '['": "put text that holds brackets in quotes",
 }
 
 

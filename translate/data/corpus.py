@@ -218,10 +218,12 @@ def _scan(root: Path, source: str, target: str) -> dict[str, dict[str, Path]]:
     for folder in FOLDERS:
         here: dict[str, dict[str, Path]] = {}
         for path in files_in(root / folder):
-            split, _, language = unpacked_name(path).rpartition(".")
-            # A leading dot marks what is not text, such as the "._test.de" that macOS packs into archives.
-            if language in (source, target) and split and not split.startswith("."):
-                here.setdefault(split, {}).setdefault(language, path)
+            name = unpacked_name(path)
+            for language in (source, target):
+                split = name.removesuffix(f".{language}")
+                # A leading dot marks what is not text, such as the "._test.de" that macOS packs into archives.
+                if split not in ("", name) and not split.startswith("."):
+                    here.setdefault(split, {}).setdefault(language, path)
         found = here | found
     return found
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from translate.data.corpus import ParallelText, files_in, names_of_split, read_pair, what_is_there
 from translate.data.lines import read_lines, text_sha256
 from translate.errors import DataError
+from translate.text.codec import compose
 
 ENDINGS = (".tsv", ".tsv.gz", ".tsv.zst")
 
@@ -82,9 +83,12 @@ def _check_labels(path: Path, labels: Sequence[str], known: Collection[str] | No
             raise DataError(f"{path}, line {number} has no label. Write one, or remove the line.")
         if label not in allowed:
             shown = ", ".join(map(repr, sorted(allowed)[:20])) + (", …" if len(allowed) > 20 else "")
+            forms = ""
+            if compose(label) in map(compose, allowed):
+                forms = "It has the letters of one of these in another Unicode form (uconv -x any-nfc makes all NFC). "
             raise DataError(
                 f"{path}, line {number}: the label {label!r} does not occur in the training text, which has {shown}. "
-                "Correct it, remove the line, or train with texts of that label."
+                f"{forms}Correct it, remove the line, or train with texts of that label."
             )
 
 

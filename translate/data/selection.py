@@ -10,6 +10,8 @@ from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset
 from translate.errors import DataError
 
+WORDLESS = "no letter or digit on one side"
+
 
 def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
     """The indices of the pairs to train on, and one line of the report for each reason to drop others.
@@ -22,7 +24,7 @@ def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tupl
     reasons = [("an empty side", shorter == 0)]
     if config.untranslated:
         wordless = (not (_has_word(s) and _has_word(t)) for s, t in zip(text.source, text.target, strict=True))
-        reasons.append(("no letter or digit on one side", np.fromiter(wordless, bool, len(dataset))))
+        reasons.append((WORDLESS, np.fromiter(wordless, bool, len(dataset))))
     reasons.append((f"more than {config.max_tokens} tokens on one side", longer > config.max_tokens))
     if config.max_ratio is not None:
         reasons.append((f"one side over {config.max_ratio:g} times the other", longer > config.max_ratio * shorter))
@@ -47,7 +49,7 @@ def _drop(reasons: Sequence[tuple[str, NDArray[np.bool_]]], text: TextPair) -> t
             items = f"1 {what}" if dropped.size == 1 else f"{dropped.size} {text.unit}"
             report.append(f"dropped {items}: {reason} (first: {text.place(dropped[0])})")
     if not kept.any():
-        hint = ", where `untranslated: false` keeps text without letters" if text.unit == "pairs" else ""
+        hint = ", where `untranslated: false` keeps text without letters" if WORDLESS in " ".join(report) else ""
         raise DataError(f"{text.name}: no {what} is left to train on ({'; '.join(report)}); see data.filter{hint}")
     return np.flatnonzero(kept).astype(np.int32), report  # half the memory
 

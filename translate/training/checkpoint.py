@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, optim
 
 from translate.errors import CheckpointError
-from translate.storage import read_tensors, write_tensors
+from translate.storage import read_tensors, tensor_files, write_tensors
 from translate.training.distributed import Processes, seed_of
 from translate.training.parallel import Single
 from translate.training.writer import Writer
@@ -92,7 +92,7 @@ class StateStore:
 
     def paths(self) -> list[Path]:
         """The files, newest first."""
-        return sorted(self.folder.glob(PATTERN), reverse=True)
+        return sorted((path for path in tensor_files(self.folder) if path.match(PATTERN)), reverse=True)
 
 
 def pack(parallel: Single, optimizers: Sequence[optim.Optimizer], processes: Processes) -> dict[str, Tensor]:
