@@ -142,10 +142,11 @@ class Trainer:
         except Interrupted:
             self._save_at_the_end()
             raise
-        except DataError:  # of a validation that finds too little memory
-            if self.processes.count == 1:  # Others would keep waiting for this one.
-                self._save_at_the_end()
-            raise
+        except DataError as error:  # of a validation that finds too little memory
+            if self.processes.count > 1:  # Others would keep waiting for this one.
+                raise
+            self._save_at_the_end()
+            raise DataError(f"{error}. All is saved; continue with the same command and --resume") from error
         return self.progress
 
     def _loop(self) -> None:
