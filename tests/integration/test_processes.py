@@ -227,6 +227,20 @@ def test_a_signal_to_any_process_stops_all(tiny: TinyProject) -> None:
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
+    tiny.config()
+    script = (ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml", *ENDLESS)
+    processes = launch(2, *script, folder=tiny.folder)
+    wait_for_a_state(tiny, processes[0])
+    processes[rank].kill()
+    codes, said = ended(processes, tiny.folder)
+    assert codes[rank] == -signal.SIGKILL, said
+    assert codes[1 - rank] == 2, said
+    assert "Traceback" not in "".join(said)
+    assert [line for line in "".join(said).split("\n") if line.startswith("error: ")] == [HAS_DIED]
+
+
 @contextmanager
 def under_torchrun(*arguments: object, folder: Path) -> Iterator["subprocess.Popen[str]"]:
     """torchrun with two processes of train.py. It ends them before it ends."""
