@@ -1,4 +1,7 @@
-"""Optimizers without PyTorch's compiler do what its own do, and training does not import it."""
+"""Optimizers without PyTorch's compiler do what its own do, and neither training nor DDP imports it.
+
+That DDP gives the gradients of one process is tested in integration/test_processes.py.
+"""
 
 import copy
 import subprocess
@@ -24,6 +27,14 @@ small = "model.d_model=16", "model.ffn=16", "model.heads=2", "model.encoder_laye
 for kind in ("adam", "adamw", "muon"):
     how = f"output={sys.argv[1]}/{kind}", f"data.cache={sys.argv[1]}/cache", f"training.optimizer={{kind: {kind}}}"
     train(load_config(Path("configs/demo.yaml"), [*few, *small, *how]))
+
+import torch
+import torch.distributed as dist
+from translate.training.uncompiled import DistributedDataParallel
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+DistributedDataParallel(torch.nn.Linear(2, 1))(torch.ones(3, 2)).sum().backward()
+dist.destroy_process_group()
 print("torch._dynamo" in sys.modules)
 """
 
@@ -48,7 +59,7 @@ def test_they_are_the_same_optimizers(ours: type[optim.Optimizer], torchs: type[
 
 
 @pytest.mark.slow
-def test_training_does_not_import_the_compiler(tmp_path: Path) -> None:
+def test_neither_training_nor_ddp_imports_the_compiler(tmp_path: Path) -> None:
     command = [sys.executable, "-c", TRAINING, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
     assert done.stdout == "False\n"

@@ -13,15 +13,25 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-
-import torch
+from typing import TYPE_CHECKING
 
 from translate.commands.run import complain
 from translate.errors import TrainingError
-from translate.training.distributed import FAREWELL, Group, MeetingPlace
+from translate.training.interrupt import FAREWELL
 
+if TYPE_CHECKING:
+    from translate.training.distributed import Group, MeetingPlace
+
+# PyTorch takes seconds to be imported: a process does so before it is told where to find the first, which is importing
+# it as well.
 START = f"""\
-import json, os, sys, threading, time
+import contextlib, json, os, sys, threading, time
+
+sys.path[:] = json.loads(sys.argv.pop(1))
+with contextlib.suppress(ImportError):  # The first process says so.
+    import torch
+os.environ.update(json.loads(os.read(0, 4096) or sys.exit(1)))
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 def end_with_the_first():
     os.read(0, 1)  # It never writes: this returns when it ends. A process that is still connecting would not notice.
@@ -29,14 +39,13 @@ def end_with_the_first():
     os._exit(1)
 
 threading.Thread(target=end_with_the_first, daemon=True).start()
-sys.path[:] = json.loads(sys.argv.pop(1))
 from translate.commands.train import main
 sys.exit(main())
 """
 
 
 @contextmanager
-def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
+def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
     """Start `count` - 1 processes that train with the same arguments, and make this one the first of them.
 
     PyTorch's threads are divided between them. They end, or are killed, when the context is left. If one of them dies
@@ -48,17 +57,26 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
     # For the network between machines, where these processes share one; and from a launcher of this process alone.
     for name in ("GLOO_SOCKET_IFNAME", "LOCAL_WORLD_SIZE", "LOCAL_RANK"):
         os.environ.pop(name, None)
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, torch.get_num_threads() // count))
-    place = MeetingPlace(count)
     command = [sys.executable, "-c", START, json.dumps(sys.path), *arguments]
     others: list[subprocess.Popen[bytes]] = []
     group, left = None, threading.Event()
     try:
-        for rank in range(1, count):
-            environment = {**os.environ, **place.directions(rank), "OMP_NUM_THREADS": str(torch.get_num_threads())}
+        for _ in range(1, count):
             # Ctrl-C and what else is sent to all processes of a group reach only the first, which tells the others.
-            others.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True))
+            others.append(subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True))
+        import torch
+
+        from translate.training.distributed import MeetingPlace
+
+        if "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(max(1, torch.get_num_threads() // count))
+        place = MeetingPlace(count)
+        for rank, other in enumerate(others, 1):
+            directions = place.directions(rank) | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+            assert other.stdin is not None
+            with suppress(BrokenPipeError):  # It has ended already.
+                other.stdin.write(json.dumps(directions).encode())
+                other.stdin.flush()
         _wait_for(others, place)
         group = place.group()
         threading.Thread(target=_end_without, args=(others, group, left), daemon=True).start()
@@ -77,7 +95,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator[Group]:
             group.dissolve()
 
 
-def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: MeetingPlace) -> None:
+def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: "MeetingPlace") -> None:
     while place.present() < len(others):
         for other in others:
             if other.poll() is not None:
@@ -89,7 +107,7 @@ def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: MeetingPlace) 
         time.sleep(0.01)
 
 
-def _end_without(others: Sequence["subprocess.Popen[bytes]"], group: Group, left: threading.Event) -> None:
+def _end_without(others: Sequence["subprocess.Popen[bytes]"], group: "Group", left: threading.Event) -> None:
     """End this process some time after one of the others has died, unless it has `left` by then.
 
     With gloo it notices when it next exchanges something. With NCCL it could wait for the dead process forever.

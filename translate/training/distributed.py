@@ -31,14 +31,13 @@ from torch.distributed.rendezvous import rendezvous
 from translate.allocation import explained_lack_of_memory
 from translate.data.batching import Indices
 from translate.errors import ConfigError, TrainingError
-from translate.training.interrupt import Interrupted
+from translate.training.interrupt import FAREWELL, Interrupted
 
 # How long a process waits for the others, which may be encoding a corpus or validating. One that has died is noticed at
 # once: its connections close.
 PATIENCE = timedelta(days=1)
 CONNECTING = timedelta(seconds=30)  # until a process gives up that cannot reach itself
 MEETING = timedelta(minutes=5)  # until it gives up on others of this machine that were there; PyTorch's default
-FAREWELL = timedelta(seconds=10)  # within which a process that ends normally writes its last line
 HERE = "127.0.0.1"
 PRESENT = "translate/present"  # key in the store: how many processes have found it
 

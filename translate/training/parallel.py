@@ -15,6 +15,7 @@ from translate.errors import ConfigError
 from translate.model.build import Model
 from translate.model.layers import DecoderLayer, EncoderLayer
 from translate.training.distributed import Processes
+from translate.training.uncompiled import DistributedDataParallel
 
 
 class Single:
@@ -58,7 +59,7 @@ class Single:
 
 
 class Replicated(Single):
-    """A copy of the model in each process (torch.nn.parallel.DistributedDataParallel: Li et al., 2020)."""
+    """A copy of the model in each process (DistributedDataParallel: Li et al., 2020)."""
 
     def __init__(self, model: Model, processes: Processes) -> None:
         super().__init__(model, processes)
@@ -66,7 +67,7 @@ class Replicated(Single):
             # Newer versions of PyTorch have another name for this argument, which older ones do not know.
             warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
             # Tables of positions grow on demand, and differ between processes.
-            self.ddp = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+            self.ddp = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
         self.forward = self.ddp
 
     def backward_pass(self, *, last: bool) -> AbstractContextManager[None]:

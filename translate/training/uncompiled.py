@@ -1,13 +1,18 @@
-"""PyTorch's optimizers without its compiler, which they import only to tell it to leave them alone.
+"""PyTorch's optimizers and DDP without its compiler, which they import only to tell it to leave them alone.
 
-That takes most of a second and 70 MiB, and nothing here is compiled. What keeps the compiler away is wrapped around
+That takes a second or more and 70 MiB, and nothing here is compiled. What keeps the compiler away is wrapped around
 methods; these classes have the methods themselves.
 """
 
+import importlib
+import sys
+from contextlib import contextmanager
 from inspect import unwrap
+from types import SimpleNamespace
+from typing import Any
 
 import torch
-from torch import optim
+from torch import nn, optim
 
 
 class Optimizer(optim.Optimizer):
@@ -28,3 +33,33 @@ class AdamW(Optimizer, optim.AdamW):
     """AdamW (Loshchilov and Hutter, 2019): `torch.optim.AdamW`."""
 
     step = torch.no_grad()(unwrap(optim.AdamW.step))
+
+
+class DistributedDataParallel(nn.parallel.DistributedDataParallel):
+    """`torch.nn.parallel.DistributedDataParallel` (Li et al., 2020)."""
+
+    def __init__(self, model: nn.Module, **settings: Any) -> None:
+        if "torch._dynamo" not in sys.modules:
+            torch._dynamo = _NoCompiler()  # type: ignore[assignment]
+        try:
+            super().__init__(model, **settings)
+        finally:
+            _NoCompiler.withdraw()
+
+    _inside_ddp_forward = contextmanager(unwrap(nn.parallel.DistributedDataParallel._inside_ddp_forward))
+
+
+class _NoCompiler:
+    """Stands for `torch._dynamo` as long as it is asked nothing but how DDP is to be optimized."""
+
+    utils = SimpleNamespace(get_optimize_ddp_mode=lambda: "no_optimization")
+
+    def __getattr__(self, name: str) -> Any:  # Older versions of PyTorch ask something else.
+        self.withdraw()
+        return getattr(importlib.import_module("torch._dynamo"), name)
+
+    @classmethod
+    def withdraw(cls) -> None:
+        """Let PyTorch import its compiler again when it is next asked."""
+        if isinstance(vars(torch).get("_dynamo"), cls):
+            del torch._dynamo
