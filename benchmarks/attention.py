@@ -38,15 +38,15 @@ def main() -> None:
     parser.add_argument("model", type=Path, metavar="MODEL")
     parser.add_argument("sentence", metavar="SENTENCE")
     parser.add_argument("--output", type=Path, required=True, metavar="PICTURE")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     try:
-        translator = Translator.load(asked.model, device="cpu")
+        translator = Translator.load(args.model, device="cpu")
     except TranslateError as error:
         parser.error(str(error))
     model = translator.model
     if not isinstance(model, Transformer):
-        parser.error(f"{asked.model} gives labels and has no cross-attention")
-    [source] = translator.saved.source.encode([asked.sentence])
+        parser.error(f"{args.model} gives labels and has no cross-attention")
+    [source] = translator.saved.source.encode([args.sentence])
     if not source:
         parser.error("the sentence is empty")
     source = source[: tokens_read(model, translator.config.decoding)]
@@ -68,7 +68,7 @@ def main() -> None:
             axis.set_yticks(range(len(rows)), rows)
             axis.tick_params(length=0)
             axis.set_title(f"block {block + 1}, head {head + 1}")
-    figure.savefig(asked.output, dpi=100, metadata={"Software": None})
+    figure.savefig(args.output, dpi=100, metadata={"Software": None})
 
 
 @torch.inference_mode()

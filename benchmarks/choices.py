@@ -59,22 +59,22 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=ROOT / "checkpoints" / "choices")
     parser.add_argument("--report", action="store_true", help="train nothing; print the results so far")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")
-    asked = parser.parse_intermixed_args()
-    runs = [(choice, seed) for seed in asked.seeds for choice in CHOICES if choice not in SAME]
-    if asked.only is not None:
-        runs = [(choice, seed) for choice, seed in runs if choice.startswith(asked.only) or choice in SAME.values()]
+    args = parser.parse_intermixed_args()
+    runs = [(choice, seed) for seed in args.seeds for choice in CHOICES if choice not in SAME]
+    if args.only is not None:
+        runs = [(choice, seed) for choice, seed in runs if choice.startswith(args.only) or choice in SAME.values()]
 
     def train(run: tuple[str, int]) -> None:
         choice, seed = run
-        folder = RunFolder(asked.folder / f"{choice}-{seed}")
+        folder = RunFolder(args.folder / f"{choice}-{seed}")
         if folder.finished.is_file():
             return
         command = [sys.executable, str(ROOT / "scripts/train.py"), "--config", str(CONFIG)]
-        command += [f"data.root={asked.data.resolve()}", "processes=1", "threads=1", f"output={folder.path}"]
-        command += [*CHOICES[choice], *asked.overrides, f"seed={seed}"]
+        command += [f"data.root={args.data.resolve()}", "processes=1", "threads=1", f"output={folder.path}"]
+        command += [*CHOICES[choice], *args.overrides, f"seed={seed}"]
         command += ["--resume"] if folder.is_started() else []
-        asked.folder.mkdir(parents=True, exist_ok=True)
-        with (asked.folder / f"{folder.path.name}.log").open("ab") as log:
+        args.folder.mkdir(parents=True, exist_ok=True)
+        with (args.folder / f"{folder.path.name}.log").open("ab") as log:
             process = subprocess.Popen(command, stderr=log)
             _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -84,10 +84,10 @@ def main() -> None:
             (folder.path / CPU).write_text(f"{usage.ru_utime + usage.ru_stime}\n", encoding="utf-8")
         print(f"{folder.path.name} is trained", file=sys.stderr)
 
-    if not asked.report:
-        with ThreadPoolExecutor(asked.jobs) as pool:
+    if not args.report:
+        with ThreadPoolExecutor(args.jobs) as pool:
             list(pool.map(train, runs))
-    print_tables(asked.folder, asked.seeds)
+    print_tables(args.folder, args.seeds)
 
 
 class Results:

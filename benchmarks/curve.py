@@ -20,12 +20,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--output", type=Path, required=True, metavar="PICTURE")
-    asked = parser.parse_args()
-    names = [run.name for run in asked.runs]
-    missing = [str(run) for run in asked.runs if not (run / "metrics.jsonl").is_file()]
+    args = parser.parse_args()
+    names = [run.name for run in args.runs]
+    missing = [str(run) for run in args.runs if not (run / "metrics.jsonl").is_file()]
     if missing:
         parser.error(f"there is no metrics.jsonl in {', '.join(missing)}")
-    rows = {str(run) if names.count(run.name) > 1 else run.name: read_metrics(run) for run in asked.runs}
+    rows = {str(run) if names.count(run.name) > 1 else run.name: read_metrics(run) for run in args.runs}
     panels: list[tuple[str, str, str]] = [("train", "nll", "training nll, nats a token")]
     if any(row["kind"] == "validation" and "bleu" in row for run in rows.values() for row in run):
         panels.append(("validation", "bleu", "validation BLEU, greedy"))
@@ -44,7 +44,7 @@ def main() -> None:
         axis.spines[["top", "right"]].set_visible(False)
     if len(rows) > 1:
         axes[0][0].legend(frameon=False)
-    figure.savefig(asked.output, dpi=120, metadata={"Software": None})
+    figure.savefig(args.output, dpi=120, metadata={"Software": None})
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:

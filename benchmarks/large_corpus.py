@@ -29,7 +29,7 @@ from translate import pipeline
 from translate.config.schema import Config
 from translate.data.corpus import read_split
 from translate.data.dataset import CorpusCache
-from translate.files import written_whole
+from translate.files import atomic_open
 from translate.pipeline import train
 from translate.training.trainer import Trainer
 
@@ -44,7 +44,7 @@ def write_pairs(folder: Path, pairs: int) -> None:
         demo = read_split(ROOT / "data", split, "de", "en")
         captions = list(zip(demo.source, demo.target, strict=True))
         rng = random.Random(split)
-        with written_whole(folder / f"{split}.en") as english, written_whole(folder / f"{split}.de") as german:
+        with atomic_open(folder / f"{split}.en") as english, atomic_open(folder / f"{split}.de") as german:
             for _ in range(count):
                 name = "".join(rng.choices(SYLLABLES, k=3)).capitalize()
                 source, target = rng.choice(captions)
@@ -80,25 +80,25 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5_000_000)
     parser.add_argument("--updates", type=int, default=300)
     parser.add_argument("--kind", default="bpe", help="text.tokenizer.kind")
-    asked = parser.parse_args()
-    folder = asked.folder.resolve()
+    args = parser.parse_args()
+    folder = args.folder.resolve()
 
     print(f"{'':<44}{'seconds':>10}{'peak, MiB':>12}")
     row("start", time.perf_counter() - started)
     if not (folder / "train.en").exists():
         started = time.perf_counter()
-        write_pairs(folder, asked.pairs)
+        write_pairs(folder, args.pairs)
         row("write the pairs", time.perf_counter() - started)
     config = Config.model_validate(
         {
             "output": str(folder / "run"),
             "device": "cpu",
             "data": {"root": str(folder), "cache": str(folder / "cache")},
-            "text": {"tokenizer": {"kind": asked.kind}},
+            "text": {"tokenizer": {"kind": args.kind}},
             "model": {"d_model": 64, "ffn": 128, "heads": 4, "encoder_layers": 1, "decoder_layers": 1},
             "training": {
                 "max_epochs": None,
-                "max_steps": asked.updates,
+                "max_steps": args.updates,
                 "batch": {"max_tokens": 1024},
                 "samples": 0,
                 "best": "loss",
@@ -124,7 +124,7 @@ def main() -> None:
         train(config, overwrite=True)
     row("and to the end of the run", time.perf_counter() - started)
     sizes = ((folder / f"train.{language}").stat().st_size for language in ("de", "en"))
-    print(f"{sum(sizes) / 2**20:.0f} MiB of text, {asked.updates} updates, {os.cpu_count()} CPUs")
+    print(f"{sum(sizes) / 2**20:.0f} MiB of text, {args.updates} updates, {os.cpu_count()} CPUs")
 
 
 if __name__ == "__main__":

@@ -425,11 +425,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", type=Path, metavar="JOB.json")
     parser.add_argument("name", choices=LOOPS, metavar="NAME", help=f"one of {', '.join(LOOPS)}")
-    asked = parser.parse_args()
-    job = Job.read(asked.job)
+    args = parser.parse_args()
+    job = Job.read(args.job)
     torch.set_num_threads(job.threads)
     torch.manual_seed(1)
-    serve(LOOPS[asked.name](job), job.device)
+    serve(LOOPS[args.name](job), job.device)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ from translate.device import PRECISIONS, avoid_cudnn_attention, name_of, resolve
 from translate.model.build import build_model
 from translate.pipeline import arithmetic_of
 from translate.text.vocabulary import EOS, PAD, SPECIALS
-from translate.training.distributed import ALONE, Group, Processes
+from translate.training.distributed import SINGLE_PROCESS, Group, Processes
 from translate.training.interrupt import InterruptGuard
 from translate.training.tracking import MetricsLog, NoBar
 
@@ -74,10 +74,10 @@ KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)
 # --- what is trained -------------------------------------------------------------------------------------------------
 
 
-def make_job(asked: argparse.Namespace) -> Job:
+def make_job(args: argparse.Namespace) -> Job:
     """Make the batches of each pass."""
-    overrides = [f"data.root={asked.data.resolve()}", f"device={asked.device}", f"threads={asked.threads}"]
-    config = load_config(asked.config, overrides)
+    overrides = [f"data.root={args.data.resolve()}", f"device={args.device}", f"threads={args.threads}"]
+    config = load_config(args.config, overrides)
     assert config.data.cache is not None, "load_config fills it in"
     text = read_training_text(config)
     cache = CorpusCache(config.data.cache)
@@ -89,7 +89,7 @@ def make_job(asked: argparse.Namespace) -> Job:
     plan = BatchPlan(everything, dataset.source.lengths, dataset.target.lengths, batch, seed=1)
     # The full batches of an epoch, in its order.
     buckets = [pairs for [pairs] in plan.epoch(0) if len(pairs) == rows]
-    passes, count = 1 + asked.rounds, asked.pairs // rows
+    passes, count = 1 + args.rounds, args.pairs // rows
     if len(buckets) < passes * count:
         raise SystemExit(f"{passes} passes of {count} batches each, but there are only {len(buckets)}")
     shuffled = np.random.default_rng(1).permutation(everything)[: passes * count * rows]
@@ -97,11 +97,9 @@ def make_job(asked: argparse.Namespace) -> Job:
     places = np.arange(len(pairs)).reshape(2, passes, count, rows).tolist()
     return Job(
         config=config_to_dict(limited(config)),
-        device=asked.device,
-        arithmetic=name_of(
-            arithmetic_of(config, resolve_device(asked.device, asked.threads), config.training.precision)
-        ),
-        threads=asked.threads,
+        device=args.device,
+        arithmetic=name_of(arithmetic_of(config, resolve_device(args.device, args.threads), config.training.precision)),
+        threads=args.threads,
         source_words=len(source.vocabulary),
         target_words=len(target.vocabulary),
         source=[dataset.source[pair].tolist() for pair in pairs.tolist()],
@@ -261,7 +259,7 @@ class Contender:
         self.process.communicate()  # It ends when there is nothing more to read.
 
 
-def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contender]:
+def contenders(args: argparse.Namespace, job: Job, path: Path) -> list[Contender]:
     """The ceiling, and all loops; the plain one is the first of them."""
     loops = str(ROOT / "benchmarks" / "loops.py")
 
@@ -274,14 +272,14 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
             *launcher,
             __file__,
             "--data",
-            str(asked.data),
+            str(args.data),
             "--worker",
             str(path),
             arithmetic,
             order,
         ]
 
-    peers = str(asked.peers_python)
+    peers = str(args.peers_python)
     # OpenNMT-py asks for a PyTorch before 2.3, but works with later ones.
     alone = "pip install --no-deps OpenNMT-py pyonmttok configargparse pyahocorasick fasttext-wheel rapidfuzz"
     found = [
@@ -297,9 +295,9 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
     found.append(Contender("this project", "float32", ours("float32")))
     if job.arithmetic != "float32":
         found.append(Contender("this project", job.arithmetic, ours(job.arithmetic)))
-    if asked.threads > 1 and job.device == "cpu":
-        title = f"{asked.threads} processes of it"
-        launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(asked.threads))
+    if args.threads > 1 and job.device == "cpu":
+        title = f"{args.threads} processes of it"
+        launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.threads))
         found.append(Contender(title, job.arithmetic, ours(job.arithmetic, *launcher)))
     return found
 
@@ -307,7 +305,7 @@ def contenders(asked: argparse.Namespace, job: Job, path: Path) -> list[Contende
 # --- what comes out --------------------------------------------------------------------------------------------------
 
 
-def report(asked: argparse.Namespace, job: Job, ceiling: Contender, loops: list[Contender]) -> None:
+def report(args: argparse.Namespace, job: Job, ceiling: Contender, loops: list[Contender]) -> None:
     """Print the table."""
     limits = {
         name: statistics.median(one[name] for one in ceiling.passes[1:]) for name in sorted({"float32", job.arithmetic})
@@ -315,8 +313,8 @@ def report(asked: argparse.Namespace, job: Job, ceiling: Contender, loops: list[
     source, target = (np.array([len(line) + 1 for line in lines]) for lines in (job.source, job.target))
     flops = flops_per_token(job.model, job.target_words, source, target)
     print(
-        f"{asked.rounds} passes of {len(job.shuffled[0])} updates; {flops / 1e6:.1f} MFLOP a target token; "
-        f"vocabularies of {job.source_words} and {job.target_words}; {asked.threads} threads of {os.cpu_count()} CPUs; "
+        f"{args.rounds} passes of {len(job.shuffled[0])} updates; {flops / 1e6:.1f} MFLOP a target token; "
+        f"vocabularies of {job.source_words} and {job.target_words}; {args.threads} threads of {os.cpu_count()} CPUs; "
         f"{job.device}"
     )
     print("ceiling: " + ", ".join(f"{name} {limit / 1e9:.0f} GFLOP/s" for name, limit in limits.items()))
@@ -347,13 +345,13 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--peers-python", type=Path, default=Path(sys.executable), metavar="PYTHON")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    if asked.worker:
-        path, arithmetic, order = asked.worker
+    if args.worker:
+        path, arithmetic, order = args.worker
         job = Job.read(Path(path))
         torch.manual_seed(1)
-        with Group.of_environment() if "WORLD_SIZE" in os.environ else nullcontext(ALONE) as processes:
+        with Group.of_environment() if "WORLD_SIZE" in os.environ else nullcontext(SINGLE_PROCESS) as processes:
             passes = this_project(job, getattr(job, order), PRECISIONS[arithmetic], processes)
             if processes.rank == 0:
                 serve(passes, job.device)
@@ -361,22 +359,22 @@ def main() -> None:
                 deque(passes, maxlen=0)
         return
 
-    job = make_job(asked)
+    job = make_job(args)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "job.json"
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
-        running = contenders(asked, job, path)
+        running = contenders(args, job, path)
         for contender in running:
-            contender.start(Path(folder), asked.threads)
+            contender.start(Path(folder), args.threads)
         try:
-            for number in range(1 + asked.rounds):
-                print(f"pass {number + 1} of {1 + asked.rounds}", file=sys.stderr)
+            for number in range(1 + args.rounds):
+                print(f"pass {number + 1} of {1 + args.rounds}", file=sys.stderr)
                 for contender in list(running):
                     if trouble := contender.go():
                         print(f"{contender.title} is left out: {trouble}")
                         running.remove(contender)
                         contender.stop()
-            report(asked, job, running[0], running[1:])
+            report(args, job, running[0], running[1:])
         finally:
             for contender in running:
                 contender.stop()

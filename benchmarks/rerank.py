@@ -114,30 +114,30 @@ def main() -> int:
     parser.add_argument("--n-best", type=int, default=12)
     parser.add_argument("--input", type=Path, help="a file to translate with what was chosen")
     parser.add_argument("--output", type=Path, help="where to write its translations")
-    asked = parser.parse_args()
-    if (asked.input is None) != (asked.output is None):
+    args = parser.parse_args()
+    if (args.input is None) != (args.output is None):
         parser.error("--input and --output go together")
-    return run(lambda: rerank(asked))
+    return run(lambda: rerank(args))
 
 
-def rerank(asked: argparse.Namespace) -> None:
+def rerank(args: argparse.Namespace) -> None:
     """Translate, choose on val, and print the table."""
     keep_memory()
-    refuse_to_replace(asked.output, {"the text to translate": [asked.input]})
-    source = read_lines(asked.input) if asked.input else []  # first, so that a wrong name shows at once
-    systems = [Translator.load(names.split(",")) for names in asked.system]
-    reverse = Translator.load(asked.reverse.split(",")) if asked.reverse else None
+    refuse_to_replace(args.output, {"the text to translate": [args.input]})
+    source = read_lines(args.input) if args.input else []  # first, so that a wrong name shows at once
+    systems = [Translator.load(names.split(",")) for names in args.system]
+    reverse = Translator.load(args.reverse.split(",")) if args.reverse else None
     data = systems[0].config.data
     assert data.target is not None
-    texts = {split: read_split(asked.data, split, data.source, data.target) for split in ("val", "test_2016_flickr")}
-    found = {split: gather(text.source, systems, reverse, asked.n_best) for split, text in texts.items()}
+    texts = {split: read_split(args.data, split, data.source, data.target) for split in ("val", "test_2016_flickr")}
+    found = {split: gather(text.source, systems, reverse, args.n_best) for split, text in texts.items()}
 
     def bleu(split: str, translations: list[str]) -> float:
         return corpus_bleu(translations, texts[split].target, systems[0].saved.target.language)
 
     grid = [(exponent, weight) for exponent in EXPONENTS for weight in (REVERSE_WEIGHTS if reverse else (0.0,))]
     settings = max(grid, key=lambda values: bleu("val", found["val"].choose(*values)))
-    firsts = {name: [found[split].firsts[i] for split in texts] for i, name in enumerate(asked.system)}
+    firsts = {name: [found[split].firsts[i] for split in texts] for i, name in enumerate(args.system)}
     chosen = [found[split].choose(*settings) for split in texts]
     print(f"{'':<44}{'val':>8}{'test_2016_flickr':>20}")
     for name, translations in (*firsts.items(), (f"chosen, A = {settings[0]:g}, W = {settings[1]:g}", chosen)):
@@ -146,9 +146,9 @@ def rerank(asked: argparse.Namespace) -> None:
     best = max(firsts.values(), key=lambda translations: bleu("val", translations[0]))
     values = [p_value(c, b, text.target) for c, b, text in zip(chosen, best, texts.values(), strict=True)]
     print(f"{'p of chosen beside the best system on val':<44}{values[0]:>8.3f}{values[1]:>20.3f}")
-    if asked.input:
-        with open_output(asked.output) as output:
-            lines = gather(source, systems, reverse, asked.n_best).choose(*settings)
+    if args.input:
+        with open_output(args.output) as output:
+            lines = gather(source, systems, reverse, args.n_best).choose(*settings)
             output.writelines(f"{line}\n" for line in lines)
 
 

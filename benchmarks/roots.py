@@ -27,11 +27,11 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=10, help="updates of each")
     parser.add_argument("--pairs", type=int, default=2000, help="sentence pairs to train on")
     parser.add_argument("--folder", type=Path, help="where the runs go; default: a temporary folder")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = asked.folder or Path(temporary)
-        write_text(folder / "text", asked.pairs)
-        codes = [try_out(config, folder, asked.steps) for config in asked.configs]
+        folder = args.folder or Path(temporary)
+        write_text(folder / "text", args.pairs)
+        codes = [try_out(config, folder, args.steps) for config in args.configs]
     print(f"{codes.count(0)} of {len(codes)} configs train, translate and are scored", file=sys.stderr)
     return 0 if codes and not any(codes) else 1
 

@@ -32,20 +32,20 @@ from translate.data.reading import read_training_text
 from translate.device import name_of, resolve_device
 from translate.model_file import fresh_model
 from translate.pipeline import arithmetic_of
-from translate.training.distributed import ALONE, Group
+from translate.training.distributed import SINGLE_PROCESS, Group
 from translate.training.interrupt import InterruptGuard
 from translate.training.tracking import MetricsLog, NoBar
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def one_process(asked: argparse.Namespace) -> None:
+def one_process(args: argparse.Namespace) -> None:
     """Train two passes over some pairs together with the other processes; print how fast the second one was."""
-    overrides = [f"data.root={asked.data.resolve()}", "device=cpu", "threads=1", *asked.overrides]
-    config = load_config(asked.config, overrides)
+    overrides = [f"data.root={args.data.resolve()}", "device=cpu", "threads=1", *args.overrides]
+    config = load_config(args.config, overrides)
     assert config.data.cache is not None
     together = Group.of_environment() if int(os.environ["WORLD_SIZE"]) > 1 else None
-    processes = together or ALONE
+    processes = together or SINGLE_PROCESS
     if "memory" not in config.training.plain:
         keep_memory()
     with processes.first_ahead():
@@ -53,13 +53,13 @@ def one_process(asked: argparse.Namespace) -> None:
         cache = CorpusCache(config.data.cache)
         source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
         dataset = cache.dataset(codecs, text)
-    pairs = np.random.default_rng(1).permutation(len(dataset))[: asked.pairs or None]
+    pairs = np.random.default_rng(1).permutation(len(dataset))[: args.pairs or None]
     device = resolve_device("cpu", 1)
-    dtype = processes.first(lambda: arithmetic_of(config, device, config.training.precision))
+    dtype = processes.on_first(lambda: arithmetic_of(config, device, config.training.precision))
     batches = config.training.batch
     torch.manual_seed(config.seed)
     model = fresh_model(config, source, target)
-    processes.part_ways(config.seed)
+    processes.seed_each_process(config.seed)
     with tempfile.TemporaryDirectory() as folder, InterruptGuard() as guard:
         trainer = bare_trainer(
             2,
@@ -83,7 +83,7 @@ def one_process(asked: argparse.Namespace) -> None:
             rate = (done.target_tokens - tokens) / (done.seconds - seconds)
             print(json.dumps({"rate": rate, "updates": last // 2, "dtype": name_of(dtype)}))
     if together is not None:
-        together.leave()
+        together.await_last_message()
 
 
 def measure(count: int, arguments: list[str]) -> dict[str, float | str]:
@@ -106,20 +106,20 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2, help="the most; measured are 1, 2, 4, … up to this")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")
-    asked = parser.parse_intermixed_args()
+    args = parser.parse_intermixed_args()
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    if asked.worker:
-        one_process(asked)
+    if args.worker:
+        one_process(args)
         return
 
-    counts = [2**power for power in range(asked.processes.bit_length())]
+    counts = [2**power for power in range(args.processes.bit_length())]
     found: dict[int, list[dict[str, float | str]]] = {count: [] for count in counts}
-    for _ in range(asked.rounds):
+    for _ in range(args.rounds):
         for count in counts:
             found[count].append(measure(count, sys.argv[1:]))
     rates = {count: statistics.median(float(one["rate"]) for one in each) for count, each in found.items()}
     about = found[1][0]
-    print(f"{asked.pairs or 'all'} pairs, {about['updates']} updates, {about['dtype']}; {os.cpu_count()} CPUs")
+    print(f"{args.pairs or 'all'} pairs, {about['updates']} updates, {about['dtype']}; {os.cpu_count()} CPUs")
     print(f"{'processes':>9}{'target tokens/s':>18}{'times one process':>20}")
     for count, rate in rates.items():
         print(f"{count:>9}{rate:>18.0f}{rate / rates[1]:>20.2f}")

@@ -8,21 +8,21 @@ import filelock
 import pytest
 
 from translate.errors import CheckpointError
-from translate.files import in_turn, locked_at_once
+from translate.files import try_lock, wait_for_lock
 from translate.runs import RunFolder
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    with locked_at_once(tmp_path / "lock") as alone, locked_at_once(tmp_path / "lock") as other:
+    with try_lock(tmp_path / "lock") as alone, try_lock(tmp_path / "lock") as other:
         assert alone
         assert not other
-    with locked_at_once(tmp_path / "lock") as alone:
+    with try_lock(tmp_path / "lock") as alone:
         assert alone
 
 
 def test_nothing_is_left_when_nobody_is_inside(tmp_path: Path) -> None:
     for _ in range(2):
-        with in_turn(tmp_path / "new/lock"):
+        with wait_for_lock(tmp_path / "new/lock"):
             assert (tmp_path / "new/lock").exists()
         assert not list((tmp_path / "new").iterdir())
 
@@ -34,9 +34,9 @@ def test_where_open_files_cannot_be_removed_the_lock_is_free_all_the_same(
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    with in_turn(tmp_path / "lock") as alone:
+    with wait_for_lock(tmp_path / "lock") as alone:
         assert alone
-    with locked_at_once(tmp_path / "lock") as alone:
+    with try_lock(tmp_path / "lock") as alone:
         assert alone
 
 
@@ -48,7 +48,7 @@ def test_file_systems_without_locks_do_without(
         raise error
 
     monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
-    with in_turn(tmp_path / "lock") as locked, locked_at_once(tmp_path / "other") as alone:
+    with wait_for_lock(tmp_path / "lock") as locked, try_lock(tmp_path / "other") as alone:
         assert not locked
         assert alone
 
@@ -58,16 +58,16 @@ def test_the_lock_of_another_user_is_no_missing_lock(tmp_path: Path, monkeypatch
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
-    with pytest.raises(PermissionError), locked_at_once(tmp_path / "lock"):
+    with pytest.raises(PermissionError), try_lock(tmp_path / "lock"):
         pass
     with (
         pytest.raises(CheckpointError, match=r"cannot write to .* \(Permission denied\); choose another folder"),
-        RunFolder(tmp_path).kept_to_one(),
+        RunFolder(tmp_path).exclusive(),
     ):
         pass
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(NotADirectoryError), in_turn(tmp_path / "file/new/lock"):
+    with pytest.raises(NotADirectoryError), wait_for_lock(tmp_path / "file/new/lock"):
         pass

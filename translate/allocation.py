@@ -41,7 +41,8 @@ def release_memory() -> None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether this is what PyTorch or Python raises when there is no memory left.
 
-    While a CUDA graph is recorded, it is the context of an error that says that recording failed.
+    While a CUDA graph is recorded, PyTorch reports that recording failed; the lack of memory is the context of that
+    error.
     """
     cause = error.__context__
     return (

@@ -98,7 +98,7 @@ def evaluate(
     bleu, bleu_lowercase, chrf = BLEU(tokenize=tokenizer), BLEU(tokenize=tokenizer, lowercase=True), CHRF()
     every = [references, *others]
     cased = bleu.corpus_score(hypotheses, every, n_bootstrap=RESAMPLES)
-    # sacrebleu, which lower-cases once more, has one rule for all languages.
+    # In the way of the language (Turkish I): sacrebleu has one rule for all, which then changes nothing more.
     small, *small_every = ([lower(line, language) for line in lines] for lines in (hypotheses, *every))
     lowercase = bleu_lowercase.corpus_score(small, small_every, n_bootstrap=RESAMPLES)
     characters = chrf.corpus_score(hypotheses, every)

@@ -15,7 +15,7 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # errors of file syst
 
 
 @contextmanager
-def unfinished(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """A file to fill, which is renamed to `path` once all of it is on disk; missing folders are created.
 
     It is in a folder of its own, so that the code that fills it may replace it with another file. If anything goes
@@ -38,20 +38,20 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
+def atomic_open(path: Path) -> Iterator[BinaryIO]:
     """The same, opened for writing."""
-    with unfinished(path) as place, place.open("wb") as file:
+    with atomic_file(path) as place, place.open("wb") as file:
         yield file
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def atomic_write(path: Path, content: bytes) -> None:
     """Write a file in one piece. OSError if that fails."""
-    with written_whole(path) as file:
+    with atomic_open(path) as file:
         file.write(content)
 
 
 @contextmanager
-def locked_at_once(path: Path) -> Iterator[bool]:
+def try_lock(path: Path) -> Iterator[bool]:
     """Hold the lock of a file, which is created and stays; False if another process holds it.
 
     Some file systems have no locks: there it is as if there were no other process. OSError if the file cannot be
@@ -70,7 +70,7 @@ def locked_at_once(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def in_turn(path: Path) -> Iterator[bool]:
+def wait_for_lock(path: Path) -> Iterator[bool]:
     """Wait for other processes that are inside, by the lock of a file that is removed when none is.
 
     Because it is removed, two processes may rarely be inside together, and some file systems have no locks, where it

@@ -20,11 +20,11 @@ from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import ParallelText, TextPair
 from translate.data.dataset import CorpusCache, Dataset
 from translate.data.reading import (
+    check_validation_text,
     encode_other_splits,
-    look_for_validation_text,
+    log_unknown_share,
     read_training_text,
     read_validation_text,
-    tell_of_unknown,
     warn_of_copies,
     warn_of_shifts,
 )
@@ -43,7 +43,7 @@ from translate.runs import RunFolder, would_be_replaced
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore
-from translate.training.distributed import ALONE, Processes
+from translate.training.distributed import SINGLE_PROCESS, Processes
 from translate.training.interrupt import InterruptGuard
 from translate.training.progress import Progress, Validation
 from translate.training.snapshots import Snapshots
@@ -55,7 +55,9 @@ from translate.validation import LabelValidator, Validator
 log = logging.getLogger("translate")
 
 
-def train(config: Config, *, resume: bool = False, overwrite: bool = False, processes: Processes = ALONE) -> RunFolder:
+def train(
+    config: Config, *, resume: bool = False, overwrite: bool = False, processes: Processes = SINGLE_PROCESS
+) -> RunFolder:
     """Train as `config` says, and leave the best model and everything else of the run in its folder.
 
     Several processes do this together, each with the same arguments.
@@ -89,11 +91,11 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
             log.info("%s is finished: there is nothing to resume", run.path)
             return run
         precision = values["identity"]["dtype"]  # Keep what was measured at the start.
-    dtype = processes.first(lambda: arithmetic_of(config, device, precision))
+    dtype = processes.on_first(lambda: arithmetic_of(config, device, precision))
     identity["dtype"] = name_of(dtype)
 
     model = prepare_model(config, text, plan, start, device)
-    processes.part_ways(config.seed)
+    processes.seed_each_process(config.seed)
     about = {
         "train": text.train.variant,
         "valid": text.valid.variant,
@@ -120,9 +122,9 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
     if resume:
         trainer.resume(tensors, values)
         log.info("continuing after update %d of %d", trainer.progress.step, trainer.total_steps)
-    # Only now that nothing can refuse these settings any more.
-    # The folder's config leaves open what was left open: a config that extends it may be for other text.
-    processes.first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
+    # Written only now, when nothing can refuse these settings any more, and without the limit of lengths estimated from
+    # this text: a config that extends it may be for other text.
+    processes.on_first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
     warn_of_schedule(config, trainer)
     log.info("%s", describe(trainer, text.codecs, config.training.parallel))
     done, seconds_before = trainer.progress, trainer.progress.seconds
@@ -137,7 +139,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, proc
         "validation_seconds": trainer.validation_seconds,
         "seconds": time.perf_counter() - started,
     }
-    processes.first(lambda: finish(run, config, progress, about, seconds))
+    processes.on_first(lambda: finish(run, config, progress, about, seconds))
     return run
 
 
@@ -165,7 +167,7 @@ class PreparedText:
 
 def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     """Read and encode the text, with the codecs of the model that training starts from, if there is one."""
-    look_for_validation_text(config)  # before millions of lines are read
+    check_validation_text(config)  # before millions of lines are read
     text = read_training_text(config)
     valid_text = read_validation_text(config, text)
     warn_of_copies(text, valid_text)
@@ -176,7 +178,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
     warn_of_shifts(dataset, text)
     warn_of_shifts(valid_set, valid_text)
-    tell_of_unknown(valid_set)
+    log_unknown_share(valid_set)
     encode_other_splits(config, cache, codecs)
     return PreparedText(text, valid_text, codecs, dataset, valid_set)
 
@@ -221,7 +223,9 @@ def training_set(
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
         return dataset
     longest = min(config.data.filter.max_tokens, model.longest - 1)
-    return ResegmentedDataset(dataset, text.held(), codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
+    return ResegmentedDataset(
+        dataset, text.in_memory(), codecs, share=tokenizer.dropout, longest=longest, seed=config.seed
+    )
 
 
 # --- the folder ------------------------------------------------------------------------------------------------------
@@ -254,9 +258,9 @@ def is_to_go_on(run: RunFolder, values: dict[str, Any], identity: dict[str, Any]
     """
     refuse_changes(values["identity"], identity)
     progress = Progress.from_dict(values["progress"])
-    if progress.best_step >= 0 and (damage := processes.first(run.damage_of_model)):
+    if progress.best_step >= 0 and (damage := processes.on_first(run.damage_of_model)):
         raise CheckpointError(f"the run's best model is lost: {damage}; train it again with --overwrite")
-    over = processes.first(run.finished_after) == progress.step
+    over = processes.on_first(run.finished_after) == progress.step
     return not over or has_another_length(values["identity"], identity)
 
 

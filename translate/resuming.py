@@ -93,7 +93,10 @@ def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Confi
 
 
 def _bound_to_the_end(config: Config, key: str) -> str | None:
-    """What in a run depends on the end that this setting of LENGTH gives it. No schedule depends on patience."""
+    """Why this setting, which decides when the run ends, may not change in a resumed run; None if it may.
+
+    No schedule depends on patience.
+    """
     schedule = config.training.schedule
     if key != PATIENCE and isinstance(schedule, CosineScheduleConfig | LinearScheduleConfig):
         return f"the {schedule.kind} schedule ends with the run"

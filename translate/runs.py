@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from translate.errors import CheckpointError
-from translate.files import locked_at_once, write_whole
+from translate.files import atomic_write, try_lock
 from translate.paths import project_root
 from translate.storage import read_tensors, tensor_files
 
@@ -96,12 +96,12 @@ class RunFolder:
         return None
 
     @contextmanager
-    def kept_to_one(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Wraps a training in this folder, which is made. CheckpointError if another one is running here."""
         self.make()
         with ExitStack() as stack:
             with self._writing():
-                alone = stack.enter_context(locked_at_once(self.path / ".lock"))
+                alone = stack.enter_context(try_lock(self.path / ".lock"))
             if not alone:
                 raise CheckpointError(
                     f"another training is using {self.path}; wait until it ends, or start one elsewhere with output=…"
@@ -130,7 +130,7 @@ class RunFolder:
             self._write_config(config)
 
     def _write_config(self, config: str) -> None:
-        write_whole(self.config, (WRITTEN + config).encode())
+        atomic_write(self.config, (WRITTEN + config).encode())
 
     def _tidy(self) -> None:
         """Remove what a process left that was killed while writing."""
@@ -147,7 +147,7 @@ class RunFolder:
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as over."""
         with self._writing():
-            write_whole(self.finished, json.dumps(summary, indent=2, ensure_ascii=False).encode())
+            atomic_write(self.finished, json.dumps(summary, indent=2, ensure_ascii=False).encode())
 
     def _reports(self) -> Iterator[Path]:
         """What scripts/evaluate.py has written here: reports, and the translations beside them."""
@@ -180,7 +180,7 @@ def would_be_replaced(file: Path) -> CheckpointError:
 def newest_model() -> Path:
     """The model of the run under checkpoints/, at any depth, that finished last. CheckpointError if there is none."""
     folder = project_root() / "checkpoints"
-    files = {*folder.glob("*/finished.json"), *folder.rglob("finished.json")}  # the second does not follow links
+    files = {*folder.glob("*/finished.json"), *folder.rglob("finished.json")}  # rglob does not follow links to folders
     finished = [run for file in files if (run := RunFolder(file.parent)).model.is_file()]
     if not finished:
         raise CheckpointError(

@@ -16,7 +16,7 @@ from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
 from translate.errors import ConfigError, DataError
 from translate.evaluation import EvaluationReport, evaluate, form_warning, spaces_warning
-from translate.files import write_whole
+from translate.files import atomic_write
 from translate.paths import commit, resolved
 from translate.translator import Translation, Translator
 
@@ -36,8 +36,8 @@ class ScoredText:
         lines = "".join(f"{translation.text}\n" for translation in self.translations)
         report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
         try:
-            write_whole(beside(path), lines.encode())
-            write_whole(path, f"{report}\n".encode(errors="backslashreplace"))  # names of files may be no UTF-8
+            atomic_write(beside(path), lines.encode())
+            atomic_write(path, f"{report}\n".encode(errors="backslashreplace"))  # names of files may be no UTF-8
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror}; name another file with --json") from error
 

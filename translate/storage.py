@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from translate.errors import CheckpointError
-from translate.files import unfinished
+from translate.files import atomic_file
 
 # safetensors keeps one flat map of strings beside the tensors; we use these two keys.
 VALUES = "translate"
@@ -32,7 +32,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str
     text = json.dumps(values, ensure_ascii=False)
     metadata = {VALUES: text, DIGEST: _digest(stored, text)}
     try:
-        with unfinished(path) as file:
+        with atomic_file(path) as file:
             # Not `save`, which copies everything, and blocks all other threads meanwhile.
             save_file(stored, file, metadata)
     except (OSError, SafetensorError) as error:

@@ -64,7 +64,7 @@ class Validator:
             DataError: memory runs out with a single sentence.
         """
         nll, accuracy = self._references_that_fit(
-            lambda fitting: self._surprise(model, fitting.batch_tokens, check),
+            lambda fitting: self._nll_and_accuracy(model, fitting.batch_tokens, check),
             self.decoding.model_copy(update={"batch_tokens": self.limits.max_tokens}),
             self.widths.tolist(),
             model.longest,
@@ -97,7 +97,7 @@ class Validator:
             ],
         )
 
-    def _surprise(self, model: Model, max_tokens: int, check: Callable[[], None]) -> tuple[float, float]:
+    def _nll_and_accuracy(self, model: Model, max_tokens: int, check: Callable[[], None]) -> tuple[float, float]:
         """Negative log-likelihood per token, and the share of tokens that the model ranks first."""
         device = next(model.parameters()).device
         nll = correct = tokens = 0.0

@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.model.build import build_model
 from translate.text.vocabulary import EOS, PAD, SPECIALS
-from translate.training.distributed import ALONE
+from translate.training.distributed import SINGLE_PROCESS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS, PASSES, ROWS = 24, 4, 8
@@ -27,7 +27,7 @@ PAIRS, PASSES, ROWS = 24, 4, 8
 OWN_LOOPS: dict[str, Callable[[Job], Iterator[Pass]]] = {
     "plain": LOOPS["plain"],
     "tuned": LOOPS["tuned"],
-    "this project": lambda job: this_project(job, job.bucketed, torch.float32, ALONE),
+    "this project": lambda job: this_project(job, job.bucketed, torch.float32, SINGLE_PROCESS),
 }
 
 

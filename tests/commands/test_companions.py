@@ -59,7 +59,7 @@ Group.of_environment()
 time.sleep(1)  # until the others are connected, too
 os._exit({codes}[int(os.environ["RANK"]) - 1])
 """
-companions.FAREWELL = timedelta(seconds=0.5)
+companions.SHUTDOWN = timedelta(seconds=0.5)
 with companions.companions(3, []):
     time.sleep({seconds})
     os._exit(0)

@@ -329,7 +329,7 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
 
 def test_a_folder_in_which_another_training_is_at_work(run: Run, untrained: Project) -> None:
     folder = untrained.model.parent
-    with RunFolder(folder).kept_to_one():
+    with RunFolder(folder).exclusive():
         for how in ((), ("--resume",), ("--overwrite",)):
             refused(
                 run(*how),

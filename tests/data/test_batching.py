@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from translate.config.schema import BatchConfig
-from translate.data.batching import BatchPlan, cut, make_batch, pad_rows
+from translate.data.batching import BatchPlan, make_batch, pad_rows, split_into_batches
 from translate.data.dataset import Dataset, EncodedText
 from translate.text.vocabulary import BOS, EOS, PAD
 
@@ -158,7 +158,7 @@ def test_shapes_are_those_of_the_batches() -> None:
     source, target = (texts(rng, [pair[i] for pair in pairs]) for i in (0, 1))
     dataset = Dataset("made up", source, target)
     epoch, shapes = plan.epoch(0), plan.shapes(0)
-    batches = [make_batch(dataset, (epoch.batch(i) - 100) // 2) for i in range(len(epoch.turns))]
+    batches = [make_batch(dataset, (epoch.batch(i) - 100) // 2) for i in range(len(epoch.batch_order))]
     real = [(int(batch.source_mask_BS.sum()), int(batch.target_mask_BT.sum())) for batch in batches]
     expected = [(*batch.shape, *tokens) for batch, tokens in zip(batches, real, strict=True)]
     assert list(zip(*(column.tolist() for column in shapes), strict=True)) == expected
@@ -189,7 +189,7 @@ def test_an_epoch_has_no_further_updates() -> None:
     ],
 )
 def test_cut_by_hand(widths: list[int], max_tokens: int, max_rows: int | None, expected: list[tuple[int, int]]) -> None:
-    assert cut(np.array(widths, dtype=np.int64), max_tokens, max_rows) == expected
+    assert split_into_batches(np.array(widths, dtype=np.int64), max_tokens, max_rows) == expected
 
 
 # --- a batch ---------------------------------------------------------------------------------------------------------

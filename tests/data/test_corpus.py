@@ -20,9 +20,9 @@ from translate.data.corpus import (
     FOLDERS,
     find_split,
     list_splits,
-    open_pair,
     read_pair,
     read_split,
+    scan_pair,
 )
 from translate.data.known import KNOWN_TEXTS, KnownText, describe_variant
 from translate.data.lines import PACKED, text_sha256
@@ -51,8 +51,8 @@ def test_pair(tmp_path: Path) -> None:
 
 def test_an_open_pair_is_the_same_without_being_held(tmp_path: Path) -> None:
     files = write_split(tmp_path, "small")
-    opened, held = open_pair(*files, "small"), read_pair(*files, "small")
-    assert opened.held() == held
+    opened, held = scan_pair(*files, "small"), read_pair(*files, "small")
+    assert opened.in_memory() == held
     assert [list(opened.source), list(opened.target)] == [GERMAN, ENGLISH]
     assert not isinstance(opened.source, list)
     assert (len(opened.source), opened.place(2)) == (3, "line 3")

@@ -19,7 +19,7 @@ import pytest
 
 from translate.config.schema import TextConfig, WordTokenizerConfig
 from translate.data import dataset as dataset_module
-from translate.data.corpus import ParallelText, TextPair, open_pair
+from translate.data.corpus import ParallelText, TextPair, scan_pair
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.data.lines import text_sha256
 from translate.errors import ConfigError, DataError
@@ -61,13 +61,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 def cutting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The languages of which text was cut, in order."""
     languages = []
-    cut = WordTokenizer.cut
+    cut = WordTokenizer.tokenize_with_spaces
 
     def spy(self: WordTokenizer, lines: list[str]) -> object:
         languages.append(self.language)
         return cut(self, lines)
 
-    monkeypatch.setattr(WordTokenizer, "cut", spy)
+    monkeypatch.setattr(WordTokenizer, "tokenize_with_spaces", spy)
     return languages
 
 
@@ -167,7 +167,7 @@ def test_a_text_of_empty_lines_only(tmp_path: Path) -> None:
 def test_text_in_files_is_encoded_as_text_in_memory(tmp_path: Path) -> None:
     for name, lines in (("train.de", GERMAN), ("train.en", ENGLISH)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    opened = open_pair(tmp_path / "train.de", tmp_path / "train.en", "train")
+    opened = scan_pair(tmp_path / "train.de", tmp_path / "train.en", "train")
     one, other = Opened(tmp_path / "one", train=opened), Opened(tmp_path / "other")
     one.dataset(opened)
     other.dataset(TRAIN)
@@ -178,7 +178,7 @@ def test_text_in_files_is_encoded_as_text_in_memory(tmp_path: Path) -> None:
 def test_text_that_changes_while_it_is_read(later: str, tmp_path: Path) -> None:
     for name in ("train.de", "train.en"):
         (tmp_path / name).write_text("eins\nzwei\ndrei\n", encoding="utf-8")
-    text = open_pair(tmp_path / "train.de", tmp_path / "train.en", "train")
+    text = scan_pair(tmp_path / "train.de", tmp_path / "train.en", "train")
     (tmp_path / "train.de").write_text(later, encoding="utf-8")
     os.utime(tmp_path / "train.de", ns=(0, 0))  # The clock of some file systems is slow.
     cache = Opened(tmp_path / "cache")

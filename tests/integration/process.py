@@ -66,4 +66,4 @@ if __name__ == "__main__":
     with together:
         for kind, job in jobs:
             {"run": do_run, "gradients": do_gradients}[kind](together, Path(sys.argv[1]), **job)
-    together.leave()
+    together.await_last_message()

@@ -16,7 +16,7 @@ from translate.data.dataset import Dataset, EncodedText
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training import rehearsal as rehearsal_module
-from translate.training.distributed import ALONE
+from translate.training.distributed import SINGLE_PROCESS
 from translate.training.memory import TensorMemory, lasting_memory
 from translate.training.parallel import Single
 from translate.training.recorded import RecordedUpdate
@@ -127,7 +127,11 @@ def test_the_largest_batch_is_the_one_that_is_largest_when_padded(padded: bool, 
     train_on(trainer, np.array([[7, 7]] * 16 + [[12, 12]] * 9))
     if padded:
         trainer.update = RecordedUpdate(
-            Single(trainer.model, ALONE), trainer.config, trainer.device, torch.float32, record=lambda work: work
+            Single(trainer.model, SINGLE_PROCESS),
+            trainer.config,
+            trainer.device,
+            torch.float32,
+            record=lambda work: work,
         )
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     assert len(largest.pairs) == rows

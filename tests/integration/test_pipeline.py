@@ -176,21 +176,21 @@ def test_memory_is_kept_unless_the_settings_forbid_it(
     assert len(kept) == calls
 
 
-@pytest.mark.parametrize(("plain", "written_out"), [("[]", {True}), ("[attention]", {False})])
+@pytest.mark.parametrize(("plain", "explicit"), [("[]", {True}), ("[attention]", {False})])
 def test_training_uses_the_model_without_what_the_settings_switch_off(
-    plain: str, written_out: set[bool], tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+    plain: str, explicit: set[bool], tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: set[bool] = set()
     add = Update.add
 
     def spy(self: Update, *arguments: Any, **keywords: Any) -> Any:
         modules = self.parallel.model.modules()
-        found.update(module.written_out for module in modules if isinstance(module, MultiHeadAttention))
+        found.update(module.explicit for module in modules if isinstance(module, MultiHeadAttention))
         return add(self, *arguments, **keywords)
 
     monkeypatch.setattr(Update, "add", spy)
     train(tiny.config("training.max_steps=1", f"training.plain={plain}"))
-    assert found == written_out
+    assert found == explicit
 
 
 # --- the newest model ------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training.checkpoint import pack
-from translate.training.distributed import ALONE
+from translate.training.distributed import SINGLE_PROCESS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -173,7 +173,7 @@ def test_processes_draw_their_own_dropout(two: TinyProject) -> None:
 def test_another_number_of_processes_draws_anew_after_each_update(tiny: TinyProject) -> None:
     trainer = trainer_of(tiny)
     trainer.progress.best_step = 0
-    tensors = pack(trainer.parallel, trainer.update.optimizers, ALONE)
+    tensors = pack(trainer.parallel, trainer.update.optimizers, SINGLE_PROCESS)
     values = trainer.progress.to_dict()
     trainer.processes = FirstOfTwo()
     drawn = []

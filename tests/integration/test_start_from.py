@@ -60,7 +60,7 @@ def test_the_model_that_training_starts_from_may_be_the_best(tiny: TinyProject, 
     assert SavedModel.load(run.model).about["validation"]["step"] == newest_state(run)[1]["best_step"] == 0
 
 
-@pytest.mark.parametrize("moment", [(Validator, "_surprise", 1), update(1), update(2)])
+@pytest.mark.parametrize("moment", [(Validator, "_nll_and_accuracy", 1), update(1), update(2)])
 def test_an_interrupted_run_ends_as_an_uninterrupted_one(
     moment: tuple[Any, str, int], tiny: TinyProject, other: tuple[str, ...]
 ) -> None:

@@ -13,7 +13,7 @@ import torch
 from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, sigterm, stop, update
 
 from translate.errors import CheckpointError
-from translate.files import unfinished
+from translate.files import atomic_file
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import write_tensors
@@ -136,7 +136,7 @@ def test_an_old_state_that_cannot_be_removed_is_named(tmp_path: Path, caplog: py
 
 
 def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> None:
-    with suppress(KeyboardInterrupt), unfinished(tmp_path / "step-00000001.safetensors") as file:
+    with suppress(KeyboardInterrupt), atomic_file(tmp_path / "step-00000001.safetensors") as file:
         shutil.copytree(file.parent, tmp_path / f"{file.parent.name}b")
         raise KeyboardInterrupt
     assert [path.name[:26] for path in tmp_path.iterdir()] == [".step-00000001.safetensors"]

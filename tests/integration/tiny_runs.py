@@ -73,7 +73,7 @@ class TinyProject:
 class FirstOfTwo(Processes):
     """One of two processes, of which the other does nothing."""
 
-    count = neighbours = 2
+    count = local_count = 2
 
 
 def at_call(patch: pytest.MonkeyPatch, owner: Any, name: str, number: int, act: Callable[[], None]) -> None:

@@ -284,10 +284,10 @@ def test_learned_positions_end() -> None:
 def test_sinusoids_grow_on_demand() -> None:
     """Also while decoding in inference mode, after which training goes on."""
     long = (random_ids(1, 30), mask_of(30))
-    short, roomy = random_model(max_positions=4), random_model(max_positions=100)
+    short, round_up = random_model(max_positions=4), random_model(max_positions=100)
     assert short.longest == NO_LIMIT
     with torch.inference_mode():
-        assert torch.equal(short(*long, *long), roomy(*long, *long))
+        assert torch.equal(short(*long, *long), round_up(*long, *long))
     short.train()(*long, *long).sum().backward()
     assert all(p.grad is not None for p in short.parameters())
 

@@ -91,11 +91,11 @@ def test_weights_of_attention_are_a_softmax_in_float32(length: int, dtype: torch
     else:
         sees_BTT[1, :, length // 2 + 1 :] = False
     with arithmetic(dtype, CPU):
-        seen = attention.keys_values(x_BTD)
+        kv = attention.keys_values(x_BTD)
         q_BHTK = attention.query(x_BTD).unflatten(2, (2, 8)).transpose(1, 2)
-        scores_BHTT = (q_BHTK @ seen.keys_BHSK.transpose(2, 3)).double() * 8**-0.5
+        scores_BHTT = (q_BHTK @ kv.keys_BHSK.transpose(2, 3)).double() * 8**-0.5
         mask_B1TT = None if causal else sees_BTT[:, None]
-        weights_BHTT = attention.weights(x_BTD, seen, mask_B1TS=mask_B1TT, causal=causal)
+        weights_BHTT = attention.weights(x_BTD, kv, mask_B1TS=mask_B1TT, causal=causal)
     expected = scores_BHTT.masked_fill(~sees_BTT[:, None], float("-inf")).softmax(-1)
     torch.testing.assert_close(weights_BHTT.double(), expected, rtol=1e-5, atol=1e-7)
 
@@ -137,9 +137,9 @@ def test_plain_attention_is_pytorchs() -> None:
     model = build_transformer(ModelConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE, pad=PAD)
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     assert attentions
-    assert all(attention.written_out for attention in attentions)
+    assert all(attention.explicit for attention in attentions)
     make_plain(model, ["attention"])
-    assert not any(attention.written_out for attention in attentions)
+    assert not any(attention.explicit for attention in attentions)
 
 
 def test_plain_projection_is_pytorchs() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from translate.config.schema import ModelConfig
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import ACTIVATIONS, NORMS, build_transformer
-from translate.model.positions import Rotation, sinusoids
+from translate.model.positions import RotaryEmbedding, sinusoids
 from translate.model.transformer import Transformer
 
 PAD = 1
@@ -216,14 +216,14 @@ def test_attention_equals_a_loop_over_heads_and_queries(heads: int, widths: str,
         "causal": torch.ones(3, 5, 5, dtype=torch.bool).tril(),
     }[kind]
     mask = {"padding": visible_BTS[:, None, :1], "any mask": visible_BTS[:, None]}.get(kind)
-    seen = attention.keys_values(y_BSD)
-    found = attention(x_BTD, seen, mask_B1TS=mask, causal=kind == "causal")
+    kv = attention.keys_values(y_BSD)
+    found = attention(x_BTD, kv, mask_B1TS=mask, causal=kind == "causal")
     expected = torch.stack([slow_attention(attention, *row) for row in zip(x_BTD, y_BSD, visible_BTS, strict=True)])
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
-    weights_BHTS = attention.weights(x_BTD, seen, mask_B1TS=mask, causal=kind == "causal")
+    weights_BHTS = attention.weights(x_BTD, kv, mask_B1TS=mask, causal=kind == "causal")
     torch.testing.assert_close(weights_BHTS.sum(-1), torch.ones(3, heads, 5, dtype=torch.float64))
-    gathered = attention.output((weights_BHTS @ seen.values_BHSV).transpose(1, 2).flatten(2))
+    gathered = attention.output((weights_BHTS @ kv.values_BHSV).transpose(1, 2).flatten(2))
     sees_BT = visible_BTS.any(-1)
     torch.testing.assert_close(gathered[sees_BT], expected[sees_BT], rtol=1e-9, atol=1e-9)
 
@@ -236,16 +236,16 @@ def test_attention_that_sees_nothing_gathers_zeros(training: bool) -> None:
     assert torch.equal(found, attention.output.bias.expand(1, 3, 8))
 
 
-@pytest.mark.parametrize("written_out", [True, False])
-def test_attention_drops_weights_in_training_only(written_out: bool) -> None:
+@pytest.mark.parametrize("explicit", [True, False])
+def test_attention_drops_weights_in_training_only(explicit: bool) -> None:
     attention = MultiHeadAttention(d_model=8, heads=2, dropout=0.5)
-    attention.written_out = written_out
+    attention.explicit = explicit
     x_BTD = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))
-    seen = attention.keys_values(x_BTD)
+    kv = attention.keys_values(x_BTD)
     torch.manual_seed(0)
-    assert not torch.equal(attention(x_BTD, seen), attention(x_BTD, seen))
+    assert not torch.equal(attention(x_BTD, kv), attention(x_BTD, kv))
     attention.eval()
-    assert torch.equal(attention(x_BTD, seen), attention(x_BTD, seen))
+    assert torch.equal(attention(x_BTD, kv), attention(x_BTD, kv))
 
 
 def test_sinusoids_equal_the_formula() -> None:
@@ -261,7 +261,7 @@ def test_sinusoids_equal_the_formula() -> None:
 def test_a_rotation_starts_anywhere_and_has_no_end() -> None:
     generator = torch.Generator().manual_seed(1)
     x_BTHK = torch.randn(2, 3, 2, 6, generator=generator, dtype=torch.float64)
-    rotation = Rotation(6).double()
+    rotation = RotaryEmbedding(6).double()
     for start in (0, 1, 511, 5000):
         found_BTHK = rotation(x_BTHK, start)
         expected = torch.stack([slow_turn(x_TE, 6, start) for x_TE in x_BTHK.flatten(2)])
@@ -272,7 +272,7 @@ def test_a_rotation_starts_anywhere_and_has_no_end() -> None:
 def test_turned_queries_and_keys_know_their_distance_and_nothing_else() -> None:
     generator = torch.Generator().manual_seed(2)
     query_K, key_K = torch.randn(2, 8, generator=generator, dtype=torch.float64)
-    rotation = Rotation(8).double()
+    rotation = RotaryEmbedding(8).double()
     turned = rotation(torch.stack([query_K, key_K])[:, None, None].expand(2, 40, 1, 8), 0)[:, :, 0]
     score_TS = turned[0] @ turned[1].T
     for distance in range(-39, 40):

@@ -16,7 +16,7 @@ from torch.torch_version import TorchVersion
 
 from translate.errors import ConfigError, TrainingError
 from translate.training.checkpoint import pack, unpack
-from translate.training.distributed import ALONE, Group, MeetingPlace, Part, seed_of
+from translate.training.distributed import SINGLE_PROCESS, Group, MeetingPlace, Part, seed_of
 from translate.training.interrupt import Interrupted
 from translate.training.parallel import PARALLEL, Single, build_parallel
 
@@ -85,17 +85,17 @@ def test_whole_batches_go_to_processes_as_far_as_they_come_out_even(number: int,
 
 def test_a_process_by_itself() -> None:
     batch = np.arange(3)
-    ((part,),) = ALONE.parts([batch])
+    ((part,),) = SINGLE_PROCESS.parts([batch])
     assert part.pairs is batch
     assert part.weight == 1
-    assert ALONE.gather(1, 2.5).tolist() == [[1, 2.5]]
+    assert SINGLE_PROCESS.gather(1, 2.5).tolist() == [[1, 2.5]]
     tensor = torch.arange(3)
-    assert ALONE.gather_tensors(tensor)[0] is tensor
-    assert ALONE.first(lambda: 7) == 7
-    with ALONE.first_ahead():
+    assert SINGLE_PROCESS.gather_tensors(tensor)[0] is tensor
+    assert SINGLE_PROCESS.on_first(lambda: 7) == 7
+    with SINGLE_PROCESS.first_ahead():
         pass
     before = torch.get_rng_state()
-    ALONE.part_ways(seed=1)
+    SINGLE_PROCESS.seed_each_process(seed=1)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -110,7 +110,7 @@ def test_every_process_goes_its_own_way() -> None:
     drawn = []
     for rank in range(3):
         torch.manual_seed(1)
-        group_of(rank, 3).part_ways(seed=1)
+        group_of(rank, 3).seed_each_process(seed=1)
         drawn.append(tuple(torch.rand(3).tolist()))
     torch.manual_seed(1)
     assert drawn[0] == tuple(torch.rand(3).tolist())
@@ -118,22 +118,22 @@ def test_every_process_goes_its_own_way() -> None:
 
 
 def test_random_states_of_another_number_of_processes_are_made_anew() -> None:
-    tensors = pack(Single(nn.Linear(2, 2), ALONE), [], ALONE)  # type: ignore[arg-type]
+    tensors = pack(Single(nn.Linear(2, 2), SINGLE_PROCESS), [], SINGLE_PROCESS)  # type: ignore[arg-type]
     drawn = []
     for rank, step in ((0, 5), (0, 5), (1, 5), (0, 6)):
         torch.rand(3)
-        unpack(tensors, Single(nn.Linear(2, 2), ALONE), [], group_of(rank, 2), seed=(1, step))  # type: ignore[arg-type]
+        unpack(tensors, Single(nn.Linear(2, 2), SINGLE_PROCESS), [], group_of(rank, 2), seed=(1, step))  # type: ignore[arg-type]
         drawn.append(torch.rand(3).tolist())
     assert drawn[0] == drawn[1]
     assert len({tuple(numbers) for numbers in drawn}) == 3
-    unpack(tensors, Single(nn.Linear(2, 2), ALONE), [], ALONE, seed=(1, 5))  # type: ignore[arg-type]
+    unpack(tensors, Single(nn.Linear(2, 2), SINGLE_PROCESS), [], SINGLE_PROCESS, seed=(1, 5))  # type: ignore[arg-type]
     assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
 
 
 def test_a_run_on_the_cpu_leaves_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: pytest.fail("it was asked"))
-    assert "random.cuda" not in pack(Single(nn.Linear(2, 2), ALONE), [], ALONE)  # type: ignore[arg-type]
+    assert "random.cuda" not in pack(Single(nn.Linear(2, 2), SINGLE_PROCESS), [], SINGLE_PROCESS)  # type: ignore[arg-type]
 
 
 def test_more_processes_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +224,7 @@ def test_a_full_disk_does_not_hide_what_is_told(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "no such folder" / "error.json"))
     group = group_of(0, 2)
     group._store = SimpleNamespace(add=lambda *_: 1)
-    assert group.tells("error: x")
+    assert group.is_first_to_report("error: x")
 
 
 ENDS = """
@@ -240,7 +240,7 @@ def gloo():
 group = MeetingPlace(1).group()
 PARALLEL[sys.argv[1]](nn.Linear(2, 2), group)(ones(1, 2)).sum().backward()
 assert gloo()
-group.leave()
+group.await_last_message()
 print(gloo())
 """
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
-from translate.training.muon import Muon, even_out
+from translate.training.muon import Muon, orthogonalize
 
 SHAPES = [(16, 16), (24, 16), (16, 16), (16, 24), (24, 16), (3, 40)]
 
@@ -46,7 +46,7 @@ def test_equals_the_one_of_pytorch() -> None:
 @pytest.mark.parametrize("shape", [(5, 16, 16), (1, 40, 8), (3, 8, 40)])
 def test_singular_values_become_about_one_and_their_directions_stay(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     matrices_NRC = torch.randn(shape, generator=torch.Generator().manual_seed(1))
-    evened = even_out(matrices_NRC, dtype).float()
+    evened = orthogonalize(matrices_NRC, dtype).float()
     values = torch.linalg.svdvals(evened)
     assert values.min() > 0.3
     assert values.max() < 1.4
@@ -73,4 +73,4 @@ def test_products_are_made_in_the_arithmetic_asked_for(dtype: torch.dtype, monke
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_a_gradient_of_zero_moves_nothing(dtype: torch.dtype) -> None:
-    assert torch.equal(even_out(torch.zeros(2, 3, 4), dtype), torch.zeros(2, 3, 4, dtype=dtype))
+    assert torch.equal(orthogonalize(torch.zeros(2, 3, 4), dtype), torch.zeros(2, 3, 4, dtype=dtype))

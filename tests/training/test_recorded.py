@@ -18,9 +18,9 @@ from translate.model.build import Model, build_model
 from translate.model.positions import SinusoidalPositions
 from translate.text.vocabulary import EOS, PAD
 from translate.training.build import build_update
-from translate.training.distributed import ALONE
+from translate.training.distributed import SINGLE_PROCESS
 from translate.training.parallel import Single, build_parallel
-from translate.training.recorded import RecordedUpdate, Work, roomy
+from translate.training.recorded import RecordedUpdate, Work, round_up
 from translate.training.update import Update
 
 CPU, SIZE = torch.device("cpu"), 30
@@ -69,7 +69,7 @@ def trained(kind: type[Update], training: dict[str, Any], labels: bool = False, 
     torch.manual_seed(1)
     config = Config.model_validate({"training": {"clip_norm": 0.5, **training}}).training
     model = small_model(labels)
-    update = kind(build_parallel("ddp", model.train(), ALONE), config, CPU, torch.float32, **keywords)
+    update = kind(build_parallel("ddp", model.train(), SINGLE_PROCESS), config, CPU, torch.float32, **keywords)
     reports = []
     for number, batches in enumerate(LABELLED if labels else UPDATES, 1):
         update.begin()
@@ -100,7 +100,7 @@ def test_replayed_updates_do_the_same(kind: str, r_drop: float, labels: bool) ->
 
 
 def test_learned_positions_are_enough_for_a_batch_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    longest = SMALL | {"positions": "learned", "max_positions": 11}  # which `roomy` makes 12
+    longest = SMALL | {"positions": "learned", "max_positions": 11}  # which `round_up` makes 12
     monkeypatch.setitem(globals(), "small_model", lambda _: build_translator(**longest))
     reports, weights = trained(Update, {})
     found_reports, found = trained(RecordedUpdate, {}, record=lambda work: work)
@@ -119,7 +119,9 @@ def test_no_more_shapes_are_recorded_than_agreed(monkeypatch: pytest.MonkeyPatch
 
 def test_recordings_keep_the_gradients_that_they_add_to() -> None:
     model = small_model()
-    update = RecordedUpdate(Single(model, ALONE), Config().training, CPU, torch.float32, record=lambda work: work)
+    update = RecordedUpdate(
+        Single(model, SINGLE_PROCESS), Config().training, CPU, torch.float32, record=lambda work: work
+    )
     update.begin()
     gradients = [parameter.grad for parameter in model.parameters()]
     model.zero_grad()  # As the rehearsal before a run does.
@@ -132,7 +134,11 @@ def test_nothing_is_recorded_between_updates() -> None:
     recorded: list[Work] = []
     model = small_model()
     update = RecordedUpdate(
-        Single(model, ALONE), Config().training, CPU, torch.float32, record=lambda work: recorded.append(work) or work
+        Single(model, SINGLE_PROCESS),
+        Config().training,
+        CPU,
+        torch.float32,
+        record=lambda work: recorded.append(work) or work,
     )
     for _ in range(2):
         update.begin()
@@ -146,7 +152,9 @@ def test_nothing_is_recorded_between_updates() -> None:
 
 def test_a_table_that_recordings_read_outlives_the_longer_one_in_its_place() -> None:
     model = small_model()
-    update = RecordedUpdate(Single(model, ALONE), Config().training, CPU, torch.float32, record=lambda work: work)
+    update = RecordedUpdate(
+        Single(model, SINGLE_PROCESS), Config().training, CPU, torch.float32, record=lambda work: work
+    )
     for _ in range(2):
         update.begin()
         update.add(UPDATES[0][0], 1.0, last=True)
@@ -172,7 +180,7 @@ def test_tables_of_positions_do_not_grow_while_something_is_recorded(lengths: tu
         grown.append(any(table is not tables[name] for name, table in model.named_buffers()))
         return lambda: result
 
-    update = RecordedUpdate(Single(model, ALONE), Config().training, CPU, torch.float32, record=record)
+    update = RecordedUpdate(Single(model, SINGLE_PROCESS), Config().training, CPU, torch.float32, record=record)
     update.begin()  # The first update of a run is not recorded.
     update.add(UPDATES[0][0], 1.0, last=True)
     update.step(0.01)
@@ -196,7 +204,7 @@ def test_what_is_replayed(
 ) -> None:
     monkeypatch.setattr("translate.training.recorded.CudaGraphs", lambda: None)
     config = Config.model_validate({"training": settings}).training
-    update = build_update(way(small_model(), ALONE), config, torch.device(device), torch.float32)
+    update = build_update(way(small_model(), SINGLE_PROCESS), config, torch.device(device), torch.float32)
     assert isinstance(update, RecordedUpdate) == replayed
 
 
@@ -227,6 +235,6 @@ def test_padding_to_its_own_shape_leaves_the_masks() -> None:
 
 @given(st.integers(1, 10**6))
 def test_roomy_sizes_are_few_and_little_larger(size: int) -> None:
-    assert size <= roomy(size) <= 1.25 * size
-    assert roomy(roomy(size)) == roomy(size)
-    assert len({roomy(other) for other in range(64, 128)}) == 5
+    assert size <= round_up(size) <= 1.25 * size
+    assert round_up(round_up(size)) == round_up(size)
+    assert len({round_up(other) for other in range(64, 128)}) == 5

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from translate.commands.run import complain
 from translate.errors import TrainingError
-from translate.training.interrupt import FAREWELL
+from translate.training.interrupt import SHUTDOWN
 
 if TYPE_CHECKING:
     from translate.training.distributed import Group, MeetingPlace
@@ -35,7 +35,7 @@ torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 def end_with_the_first():
     os.read(0, 1)  # It never writes: this returns when it ends. A process that is still connecting would not notice.
-    time.sleep({FAREWELL.total_seconds()})
+    time.sleep({SHUTDOWN.total_seconds()})
     os._exit(1)
 
 threading.Thread(target=end_with_the_first, daemon=True).start()
@@ -85,14 +85,14 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
         if not group.failed:
             for other in others:
                 with suppress(subprocess.TimeoutExpired):
-                    other.wait(FAREWELL.total_seconds())
+                    other.wait(SHUTDOWN.total_seconds())
     finally:
         left.set()
         for other in others:
             other.kill()
             other.communicate()
         if group is not None:
-            group.dissolve()
+            group.close_connections()
 
 
 def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: "MeetingPlace") -> None:
@@ -115,11 +115,11 @@ def _end_without(others: Sequence["subprocess.Popen[bytes]"], group: "Group", le
     while not left.wait(1.0):
         # Not those that a signal ended in order: this process may still be saving.
         died = [code for other in others if (code := other.poll()) and code <= 128]
-        if died and not left.wait(FAREWELL.total_seconds()):
+        if died and not left.wait(SHUTDOWN.total_seconds()):
             message = (
                 f"error: a process that trains with this one has ended with exit code {died[0]}; its own message says "
                 "why. Without one it was killed, as when memory runs out. Continue with the same command and --resume"
             )
-            if group.tells(message):
+            if group.is_first_to_report(message):
                 complain(message)
             os._exit(2)

@@ -51,34 +51,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--tokenized-bleu", action="store_true", help="also report the BLEU of the torchtext tutorials")
     add_search_options(parser)
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     leave_in_order()
-    return run(lambda: evaluate(asked))
+    return run(lambda: evaluate(args))
 
 
-def evaluate(asked: argparse.Namespace) -> None:
+def evaluate(args: argparse.Namespace) -> None:
     """Read, translate, score, and write the report with the translations beside it."""
     from translate.allocation import keep_memory
     from translate.scoring import score
     from translate.translator import Translator
 
-    first, *others = asked.reference or [None]
-    if (asked.split is None) == (asked.source is None) or (asked.source is None) != (first is None):
+    first, *others = args.reference or [None]
+    if (args.split is None) == (args.source is None) or (args.source is None) != (first is None):
         raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
-    if asked.source is not None and asked.data_root is not None:
+    if args.source is not None and args.data_root is not None:
         raise ConfigError("--data-root is the folder of a --split; leave it out with --source and --reference")
-    checkpoints = models_of(asked)
-    report = report_path(asked, checkpoints)
-    translator = Translator.load(checkpoints, asked.device)
-    text = read_text(asked, translator, first)
+    checkpoints = models_of(args)
+    report = report_path(args, checkpoints)
+    translator = Translator.load(checkpoints, args.device)
+    text = read_text(args, translator, first)
     references = dict(further_references(path, text) for path in others)
-    settings = settings_of(translator, asked)
+    settings = settings_of(translator, args)
     log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
     if another := another_report(report, text, list(references), settings, translator):
         log.warning("replacing %s, which was about %s; --json FILE.json keeps both", report, another)
     keep_memory()
     scored = score(
-        translator, text, settings, references=references, checkpoints=checkpoints, tokenized=asked.tokenized_bleu
+        translator, text, settings, references=references, checkpoints=checkpoints, tokenized=args.tokenized_bleu
     )
     try:
         scored.write(report)
@@ -89,7 +89,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)
 
 
-def read_text(asked: argparse.Namespace, translator: "Translator", reference: Path | None) -> "ParallelText":
+def read_text(args: argparse.Namespace, translator: "Translator", reference: Path | None) -> "ParallelText":
     """The split, or the two files, of the kind of text that the model was trained on."""
     from translate.config.schema import LabelledDataConfig
     from translate.data.corpus import names_of_split, read_pair, read_split
@@ -97,17 +97,17 @@ def read_text(asked: argparse.Namespace, translator: "Translator", reference: Pa
     from translate.data.reading import open_corpus
 
     data = translator.config.data
-    root = asked.data_root or data.root
+    root = args.data_root or data.root
     if isinstance(data, LabelledDataConfig):
         labels = translator.saved.target.vocabulary.words
         if reference is not None:
-            return read_texts_and_labels(asked.source, reference, labels)
-        return read_labelled_split(root, asked.split, labels)
+            return read_texts_and_labels(args.source, reference, labels)
+        return read_labelled_split(root, args.split, labels)
     if reference is not None:
-        return read_pair(asked.source, reference)
-    if not (isinstance(data.valid, str) or asked.data_root) and asked.split in names_of_split("val"):
-        return open_corpus(data, data.valid).held()
-    return read_split(root, asked.split, data.source, data.target)
+        return read_pair(args.source, reference)
+    if not (isinstance(data.valid, str) or args.data_root) and args.split in names_of_split("val"):
+        return open_corpus(data, data.valid).in_memory()
+    return read_split(root, args.split, data.source, data.target)
 
 
 def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]]:
@@ -122,7 +122,7 @@ def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]
     return f"{path.name}, sha256 {text_sha256(lines)[:8]}…", lines
 
 
-def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
+def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     """Where the report goes, by default beside the first model.
 
     ConfigError if it, or the translations beside it, would replace a file that is read, or somebody's own.
@@ -130,14 +130,14 @@ def report_path(asked: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     from translate.runs import is_report
     from translate.scoring import beside
 
-    name = asked.source.name if asked.split is None else asked.split.replace("/", "-")
-    path: Path = asked.json or checkpoints[0].parent / f"{name}.json"
+    name = args.source.name if args.split is None else args.split.replace("/", "-")
+    path: Path = args.json or checkpoints[0].parent / f"{name}.json"
     if exists(path) and not path.is_file():
         raise ConfigError(f"{path} is not a file that a report can be written to; name one: --json FILE")
     folder = next(filter(exists, resolved(path).parents))  # Missing ones are created later.
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"cannot write a report to {folder}; name another file: --json FILE")
-    read = {resolved(file) for file in (*checkpoints, asked.source, *(asked.reference or [])) if file is not None}
+    read = {resolved(file) for file in (*checkpoints, args.source, *(args.reference or [])) if file is not None}
     written = {resolved(path), resolved(beside(path))}
     if len(written) == 1 or read & written:
         raise ConfigError(

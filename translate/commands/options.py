@@ -54,12 +54,12 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
 
 
-def models_of(asked: argparse.Namespace) -> list[Path]:
+def models_of(args: argparse.Namespace) -> list[Path]:
     """The model files asked for, or the newest model, which is named in the log."""
     from translate.runs import newest_model
 
-    if asked.checkpoint:
-        return list(asked.checkpoint)
+    if args.checkpoint:
+        return list(args.checkpoint)
     newest = newest_model()
     log.info("model: %s", newest)
     return [newest]
@@ -78,16 +78,16 @@ def warn_of_truncated(truncated: int, translations: int, longest: int) -> None:
         )
 
 
-def settings_of(translator: "Translator", asked: argparse.Namespace) -> "DecodingConfig":
+def settings_of(translator: "Translator", args: argparse.Namespace) -> "DecodingConfig":
     """How to search: as the model was configured, except for what is asked for. ConfigError if that is invalid."""
     return translator.settings(
-        search=asked.search,
-        beam_size=asked.beam_size,
-        length_penalty=asked.length_penalty,
-        temperature=asked.temperature,
-        top_k=asked.top_k,
-        seed=asked.seed,
-        max_ratio=asked.max_ratio,
-        max_source=asked.max_source,
-        batch_tokens=asked.batch_tokens,
+        search=args.search,
+        beam_size=args.beam_size,
+        length_penalty=args.length_penalty,
+        temperature=args.temperature,
+        top_k=args.top_k,
+        seed=args.seed,
+        max_ratio=args.max_ratio,
+        max_source=args.max_source,
+        batch_tokens=args.batch_tokens,
     )

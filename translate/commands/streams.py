@@ -13,7 +13,7 @@ from select import select
 from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 from translate.errors import ConfigError, DataError
-from translate.files import unfinished
+from translate.files import atomic_file
 from translate.paths import resolved
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ BLOCK = 1 << 16  # bytes of standard input, at most, at a time
 log = logging.getLogger("translate")
 
 
-def source_lines(asked: argparse.Namespace) -> Iterator[list[str]]:
+def source_lines(args: argparse.Namespace) -> Iterator[list[str]]:
     """The lines to translate, some at a time: arguments, a file, or standard input as it arrives."""
     from translate.data.lines import read_lines
     from translate.pool import chunks
 
-    if asked.sentences and asked.input:
+    if args.sentences and args.input:
         raise ConfigError("sentences and --input are both given; use one of them")
-    if asked.sentences:
-        return chunks(argument_lines(asked.sentences), CHUNK)
-    return chunks(read_lines(asked.input), CHUNK) if asked.input else standard_input()
+    if args.sentences:
+        return chunks(argument_lines(args.sentences), CHUNK)
+    return chunks(read_lines(args.input), CHUNK) if args.input else standard_input()
 
 
 def argument_lines(sentences: Sequence[str]) -> list[str]:
@@ -143,7 +143,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
             with path.open("w", encoding="utf-8", newline="\n") as text:
                 yield text
             return
-        with unfinished(resolved(path)) as place, place.open("w", encoding="utf-8", newline="\n") as text:
+        with atomic_file(resolved(path)) as place, place.open("w", encoding="utf-8", newline="\n") as text:
             try:
                 yield text
             except BaseException:

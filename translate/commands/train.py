@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     again.add_argument("--overwrite", action="store_true", help="start over in a folder that already holds a run")
     given = sys.argv[1:] if arguments is None else arguments
-    asked = parser.parse_intermixed_args(given)
+    args = parser.parse_intermixed_args(given)
     leave_in_order()  # until there is something to save
     together: Group | None = None
     last = ExitStack()
@@ -57,32 +57,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if number_in_environment("WORLD_SIZE") != 1:
                 together = Group.of_environment()  # Before anything can go wrong, so that only one of them reports it.
         with together or nullcontext():
-            config = load_config(asked.config, asked.overrides)
+            config = load_config(args.config, args.overrides)
         if together is None and not under_torchrun():
             from translate.commands.companions import companions
 
             if (count := config.processes or 1) > 1:
                 together = last.enter_context(companions(count, given))
-        from translate.training.distributed import ALONE
+        from translate.training.distributed import SINGLE_PROCESS
 
         with together or nullcontext():
-            return train_as(asked, config, together or ALONE)
+            return train_as(args, config, together or SINGLE_PROCESS)
 
     def complain_once(message: str) -> None:
-        if together is None or together.tells(message):
+        if together is None or together.is_first_to_report(message):
             complain(message)
 
     with last:
         exit_code = run(work, complain_once)
         if together is not None:
-            together.leave()
+            together.await_last_message()
     signal.signal(
         signal.SIGTERM, signal.SIG_DFL
     )  # torchrun's may come while Python shuts down, which is no place to exit.
     return exit_code
 
 
-def train_as(asked: argparse.Namespace, config: "Config", processes: "Processes") -> int:
+def train_as(args: argparse.Namespace, config: "Config", processes: "Processes") -> int:
     """Train in the folder of the run, which no other training may use meanwhile; returns the exit code."""
     from translate.config.loading import dump_config
     from translate.pipeline import train
@@ -90,20 +90,20 @@ def train_as(asked: argparse.Namespace, config: "Config", processes: "Processes"
 
     assert config.output is not None, "load_config fills it in"
     run_folder = RunFolder(config.output)
-    check_folder(asked, run_folder)
+    check_folder(args, run_folder)
     try:
-        with run_folder.kept_to_one() if processes.rank == 0 else nullcontext():
-            if asked.resume and not run_folder.is_started():
+        with run_folder.exclusive() if processes.rank == 0 else nullcontext():
+            if args.resume and not run_folder.is_started():
                 raise nothing_to_resume(run_folder)
-            resume = asked.resume or (asked.resume_or_start and processes.first(run_folder.has_states))
-            anew = asked.overwrite
-            if asked.resume_or_start and not resume:
+            resume = args.resume or (args.resume_or_start and processes.on_first(run_folder.has_states))
+            anew = args.overwrite
+            if args.resume_or_start and not resume:
                 # Others may look after the first one has begun to write.
-                anew = processes.first(lambda: run_folder.was_cut_off(dump_config(config)))
+                anew = processes.on_first(lambda: run_folder.was_cut_off(dump_config(config)))
             train(config, resume=resume, overwrite=anew, processes=processes)
     except Interrupted as stop:
-        how = " and --resume in place of --overwrite" if asked.overwrite else " and --resume"
-        log.info("%s; all is saved. Continue with the same command%s", stop, "" if asked.resume_or_start else how)
+        how = " and --resume in place of --overwrite" if args.overwrite else " and --resume"
+        log.info("%s; all is saved. Continue with the same command%s", stop, "" if args.resume_or_start else how)
         return stop.exit_code
     log.info("the best model is %s", run_folder.model)
     return 0
@@ -117,7 +117,7 @@ def nothing_to_resume(run_folder: "RunFolder") -> CheckpointError:
     )
 
 
-def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
+def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
     """CheckpointError if there is no folder to resume, or if it may not be the one that is meant.
 
     DataError if that cannot be seen.
@@ -126,17 +126,17 @@ def check_folder(asked: argparse.Namespace, run_folder: "RunFolder") -> None:
     from translate.paths import resolved
     from translate.runs import RunFolder, would_be_replaced
 
-    if asked.resume and not is_folder(run_folder.path):
+    if args.resume and not is_folder(run_folder.path):
         raise nothing_to_resume(run_folder)
     # A resolved config names its folder. Used in a copy of that folder, it would change the original.
-    here = asked.config.parent
+    here = args.config.parent
     beside = RunFolder(here)
-    is_of_a_run = asked.config.name == beside.config.name and beside.was_used()
-    if resolved(asked.config) == resolved(run_folder.config) and not run_folder.was_used():
+    is_of_a_run = args.config.name == beside.config.name and beside.was_used()
+    if resolved(args.config) == resolved(run_folder.config) and not run_folder.was_used():
         raise would_be_replaced(run_folder.config)
-    named = any(override.startswith("output=") for override in asked.overrides)
+    named = any(override.startswith("output=") for override in args.overrides)
     if is_of_a_run and not named and resolved(here) != resolved(run_folder.path):
         raise CheckpointError(
-            f"{asked.config} is in one run's folder but names another, {run_folder.path}; say which is meant: "
+            f"{args.config} is in one run's folder but names another, {run_folder.path}; say which is meant: "
             f"output={here} or output={run_folder.path}"
         )

@@ -51,11 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_search_options(parser)
     given = list(sys.argv[1:] if arguments is None else arguments)
     end = given.index("--") if "--" in given else len(given)  # of the options; argparse would look for more after it
-    asked = parser.parse_intermixed_args(given[:end])
-    asked.sentences += given[end + 1 :]
-    asked.input, asked.output = (None if path == Path("-") else path for path in (asked.input, asked.output))
+    args = parser.parse_intermixed_args(given[:end])
+    args.sentences += given[end + 1 :]
+    args.input, args.output = (None if path == Path("-") else path for path in (args.input, args.output))
     leave_in_order()
-    return run(lambda: translate(asked))
+    return run(lambda: translate(args))
 
 
 def positive(text: str) -> int:
@@ -65,42 +65,40 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def translate(asked: argparse.Namespace) -> None:
+def translate(args: argparse.Namespace) -> None:
     """Read, translate or score, write; each line in gives one line out, or one group of n rows."""
     from translate.allocation import keep_memory, release_memory
     from translate.data.inventory import text_files
     from translate.translator import Translator
 
-    if asked.score and asked.n_best:
+    if args.score and args.n_best:
         raise ConfigError("--score translates nothing; leave --n-best out")
-    lines = source_lines(asked)
-    checkpoints = models_of(asked)
-    read = {"the model": checkpoints, "the text to translate": [asked.input], "the text to score": [asked.score]}
-    refuse_to_replace(asked.output, read)
+    lines = source_lines(args)
+    checkpoints = models_of(args)
+    read = {"the model": checkpoints, "the text to translate": [args.input], "the text to score": [args.score]}
+    refuse_to_replace(args.output, read)
     if (
-        asked.output
-        and not asked.sentences
-        and not asked.input
-        and is_open_as(asked.output, sys.stdin)
-        and asked.output.is_file()
+        args.output
+        and not args.sentences
+        and not args.input
+        and is_open_as(args.output, sys.stdin)
+        and args.output.is_file()
     ):
         raise ConfigError(
-            f"the translations would replace {asked.output}, which is read; name another file: --output FILE"
+            f"the translations would replace {args.output}, which is read; name another file: --output FILE"
         )
-    translator = Translator.load(checkpoints, asked.device)
-    refuse_to_replace(asked.output, {"a text of the model's data": text_files(translator.config.data)})
-    settings = settings_of(translator, asked)
-    task = (
-        Scoring(translator, settings, asked.score) if asked.score else Translating(translator, settings, asked.n_best)
-    )
-    typing = not asked.sentences and not asked.input and sys.stdin is not None and sys.stdin.isatty()
+    translator = Translator.load(checkpoints, args.device)
+    refuse_to_replace(args.output, {"a text of the model's data": text_files(translator.config.data)})
+    settings = settings_of(translator, args)
+    task = Scoring(translator, settings, args.score) if args.score else Translating(translator, settings, args.n_best)
+    typing = not args.sentences and not args.input and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         log.info("type a sentence and press Enter; Ctrl-D ends")
     keep_memory()
     number = 0
-    with open_output(asked.output) as output, progress(shown=bool(asked.output) and not typing) as bar:
+    with open_output(args.output) as output, progress(shown=bool(args.output) and not typing) as bar:
         for some in lines:
-            if asked.unknown:
+            if args.unknown:
                 report_unknown(translator, some, number + 1)
             output.writelines(task.rows(some, number + 1))
             output.flush()

@@ -76,15 +76,17 @@ def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
         raise ConfigError(f"{path}: extends itself: {' → '.join(file.name for file in circle)}")
     given = read_yaml(path, problems)
     if not isinstance(given.value, dict):
-        raise ConfigError(f"{given.place}: given {show(_bare(given))}, allowed: sections such as 'model:', or nothing")
+        raise ConfigError(
+            f"{given.place}: given {show(_values(given))}, allowed: sections such as 'model:', or nothing"
+        )
     extends = given.value.pop("extends", None)
     if extends is None:
         return given
     if not isinstance(extends.value, str):
-        problems.append(f"{extends.place}: extends: given {show(_bare(extends))}, allowed: a path")
+        problems.append(f"{extends.place}: extends: given {show(_values(extends))}, allowed: a path")
         return given
     try:
-        inherited = _read(path.parent / _at_home(extends.value), (*readers, resolved(path)), problems)
+        inherited = _read(path.parent / _expand_home(extends.value), (*readers, resolved(path)), problems)
     except ConfigError as error:
         raise ConfigError(f"{extends.place}: extends: {error}") from None
     return _merge(inherited, given, (Config,))
@@ -124,19 +126,19 @@ def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Give
     kind = child.value["kind"].value if "kind" in child.value else None
     if chosen := [section for section in sections if kind is not None and kind_of(section) == kind]:
         # Settings of the old kind would be unknown keys of the new one, and `child` could not remove them.
-        base = _without_others(base, chosen, sections)
+        base = _drop_other_kinds(base, chosen, sections)
     merged = dict(base.value)
     for key, value in child.value.items():
         merged[key] = _merge(merged[key], value, sections_below(key, sections)) if key in merged else value
     return Given(merged, child.place, child.folder)
 
 
-def _without_others(given: Given, chosen: Sequence[type[Section]], known: Sequence[type[Section]]) -> Given:
+def _drop_other_kinds(given: Given, chosen: Sequence[type[Section]], known: Sequence[type[Section]]) -> Given:
     """`given` without keys, at any depth, of `known` sections that are not `chosen`; a key that none knows stays."""
     if not (chosen and isinstance(given.value, dict)):
         return given
     kept = {
-        key: _without_others(child, sections_below(key, chosen), sections_below(key, known))
+        key: _drop_other_kinds(child, sections_below(key, chosen), sections_below(key, known))
         for key, child in given.value.items()
         if fields_named(key, chosen) or not fields_named(key, known)
     }
@@ -161,23 +163,23 @@ def _plain(given: Given, sections: Sequence[type[Section]]) -> Any:
     return values
 
 
-def _bare(given: Given) -> Any:
+def _values(given: Given) -> Any:
     match given.value:
         case dict():
-            return {key: _bare(child) for key, child in given.value.items()}
+            return {key: _values(child) for key, child in given.value.items()}
         case list():
-            return [_bare(child) for child in given.value]
+            return [_values(child) for child in given.value]
         case value:
             return value
 
 
 def _absolute(path: str, folder: Path) -> Path:
-    whole = folder / _at_home(path)
+    whole = folder / _expand_home(path)
     # A link keeps its own name, which may say how the file is packed; what it points to may be named by a digest.
     return resolved(whole) if whole.name in ("", "..") else resolved(whole.parent) / whole.name
 
 
-def _at_home(path: str) -> Path:
+def _expand_home(path: str) -> Path:
     try:
         return Path(path).expanduser() if path.startswith("~/") else Path(path)
     except RuntimeError as error:  # as in a container, for a user that the system does not know

@@ -26,7 +26,7 @@ from translate.config.keys import (
     sections_below,
     show,
 )
-from translate.config.schema import ClashError, Config, Section
+from translate.config.schema import Config, ConflictError, Section
 
 KeyPath = tuple[str | int, ...]  # keys, and indices of sections in a list
 _BOOLEAN_WORDS = {"yes": True, "on": True, "no": False, "off": False}
@@ -80,15 +80,15 @@ def _problems(errors: list[ErrorDetails], values: dict[str, Any]) -> list[_Probl
 
 def _contradictions(error: ErrorDetails, values: dict[str, Any]) -> list[_Problem]:
     path = _key_path(error["loc"], values)
-    clashes = error["ctx"]["error"]
-    assert isinstance(clashes, ClashError)
+    conflicts = error["ctx"]["error"]
+    assert isinstance(conflicts, ConflictError)
     return [
         _Problem(
-            tuple((*path, *key.split(".")) for key in clash.keys),
+            tuple((*path, *key.split(".")) for key in conflict.keys),
             path,
-            f"{_dotted(path)}: {clash.message}" if path else clash.message,
+            f"{_dotted(path)}: {conflict.message}" if path else conflict.message,
         )
-        for clash in clashes.clashes
+        for conflict in conflicts.conflicts
     ]
 
 

@@ -21,19 +21,19 @@ PositiveFloat = Annotated[float, Field(gt=0.0)]
 Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # much smaller ones are 0 in float32
 
 
-class Clash(NamedTuple):
+class Conflict(NamedTuple):
     """Settings that contradict each other; `keys` are their paths within the section that reports it."""
 
     message: str
     keys: tuple[str, ...]
 
 
-class ClashError(ValueError):
+class ConflictError(ValueError):
     """All contradictions within one section."""
 
-    def __init__(self, clashes: list[Clash]) -> None:
-        super().__init__("; ".join(clash.message for clash in clashes))
-        self.clashes = clashes
+    def __init__(self, conflicts: list[Conflict]) -> None:
+        super().__init__("; ".join(conflict.message for conflict in conflicts))
+        self.conflicts = conflicts
 
 
 class Section(BaseModel):
@@ -41,14 +41,14 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    def clashes(self) -> Iterator[Clash]:
+    def conflicts(self) -> Iterator[Conflict]:
         """Contradictions between settings that are valid by themselves."""
         yield from ()
 
     @model_validator(mode="after")
     def _agree(self) -> "Section":
-        if clashes := list(self.clashes()):
-            raise ClashError(clashes)
+        if conflicts := list(self.conflicts()):
+            raise ConflictError(conflicts)
         return self
 
 
@@ -85,9 +85,9 @@ class Corpus(Section):
         "vocabularies then stay those of a model trained without them, so both models can form an ensemble.",
     )
 
-    def clashes(self) -> Iterator[Clash]:
+    def conflicts(self) -> Iterator[Conflict]:
         if [self.source is None, self.target is None] != [self.split is not None] * 2:
-            yield Clash(
+            yield Conflict(
                 "a corpus is either a split or two files; give split, or source and target",
                 ("split", "source", "target"),
             )
@@ -159,13 +159,13 @@ class DataConfig(CorpusConfig):
         """Those splits of `root` that are training or validation text."""
         return [text.split for text in (*self.corpora, Corpus.of(self.valid)) if text.split is not None]
 
-    def clashes(self) -> Iterator[Clash]:
+    def conflicts(self) -> Iterator[Conflict]:
         if not any(corpus.vocabulary for corpus in self.corpora):
-            yield Clash(
+            yield Conflict(
                 "train has no corpus to learn vocabularies from; set vocabulary: true for at least one", ("train",)
             )
         if self.source == self.target and self.splits:
-            yield Clash(
+            yield Conflict(
                 f"source and target are both {self.source!r}, but must tell the files of a split apart; name two "
                 "languages, or, for text in one language, two files each in train and valid",
                 ("source", "target"),
@@ -242,9 +242,11 @@ class SubwordConfig(Section):
         "text. The others get no piece. For text from the web, with characters of many scripts, try 0.9999.",
     )
 
-    def clashes(self) -> Iterator[Clash]:
+    def conflicts(self) -> Iterator[Conflict]:
         if self.lowercase and self.truecase:
-            yield Clash("lowercase leaves truecase nothing to do; set only one of the two", ("lowercase", "truecase"))
+            yield Conflict(
+                "lowercase leaves truecase nothing to do; set only one of the two", ("lowercase", "truecase")
+            )
 
 
 class BpeTokenizerConfig(SubwordConfig):
@@ -349,19 +351,19 @@ class EncoderConfig(Section):
         "uniform, like all other matrices; embeddings start small and move faster.",
     )
 
-    def clashes(self) -> Iterator[Clash]:
+    def conflicts(self) -> Iterator[Conflict]:
         uneven = self.d_model % self.heads != 0
         if uneven and None in (self.d_qk, self.d_v):
             divisors = [n for n in range(1, min(64, self.d_model) + 1) if self.d_model % n == 0]
-            yield Clash(
+            yield Conflict(
                 f"heads: {self.heads} does not divide d_model: {self.d_model}; possible: {divisors}",
                 ("heads", "d_model"),
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
-            yield Clash(f"sinusoidal positions need an even d_model, not {self.d_model}", ("d_model", "positions"))
+            yield Conflict(f"sinusoidal positions need an even d_model, not {self.d_model}", ("d_model", "positions"))
         d_qk = self.d_qk or (0 if uneven else self.d_model // self.heads)
         if self.positions == "rotary" and d_qk % 2:
-            yield Clash(
+            yield Conflict(
                 f"rotary positions need an even d_qk (by default d_model / heads), not {d_qk}", ("d_qk", "positions")
             )
 
@@ -505,7 +507,7 @@ class TrainingConfig(Section):
     r_drop: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
         0.0,
         description="Weight of R-Drop (Liang et al., 2021): each batch passes through the model twice, with different "
-        "dropout, and the two outputs are drawn together. An update takes twice as long. 0 switches it off.",
+        "dropout, and a further loss makes the two outputs similar. An update takes twice as long. 0 switches it off.",
     )
     clip_norm: PositiveFloat | None = Field(
         1.0, description="Maximum 2-norm of the gradient; longer gradients are scaled down."
@@ -564,9 +566,9 @@ class TrainingConfig(Section):
         3, description="Number of translations shown at each validation."
     )
 
-    def clashes(self) -> Iterator[Clash]:
+    def conflicts(self) -> Iterator[Conflict]:
         if self.max_epochs is None and self.max_steps is None:
-            yield Clash(
+            yield Conflict(
                 "max_epochs and max_steps are both null; give at least one of them", ("max_epochs", "max_steps")
             )
 
@@ -663,38 +665,38 @@ class Config(Section):
         named = {key: {"kind": kind} | values[key] for key, kind in usual.items() if isinstance(values.get(key), dict)}
         return values | named
 
-    def clashes(self) -> Iterator[Clash]:
+    def conflicts(self) -> Iterator[Conflict]:
         labelled = self.data.kind == "labelled"
         if labelled and self.model.kind != "classifier":
-            yield Clash(
+            yield Conflict(
                 "data.kind: labelled is text for a classifier; set model.kind: classifier", ("data.kind", "model.kind")
             )
         if self.model.kind == "classifier" and not labelled:
-            yield Clash(
+            yield Conflict(
                 "model.kind: classifier learns from labelled text; set data.kind: labelled", ("model.kind", "data.kind")
             )
         if labelled and self.training.best in ("bleu", "chrf"):
-            yield Clash(
+            yield Conflict(
                 f"training.best: {self.training.best} is a score of translations; for labels use accuracy or loss",
                 ("training.best", "data.kind"),
             )
         if labelled and self.training.start_from is not None:
-            yield Clash(
+            yield Conflict(
                 "training.start_from is for translation: other text may have other labels; leave it out",
                 ("training.start_from", "data.kind"),
             )
         if labelled and self.text.joint_vocabulary:
-            yield Clash(
+            yield Conflict(
                 "text.joint_vocabulary is for two languages, and labelled text has one; leave it out",
                 ("text.joint_vocabulary", "data.kind"),
             )
         if labelled and isinstance(self.text.tokenizer, WordTokenizerConfig) and self.text.tokenizer.target_model:
-            yield Clash(
+            yield Conflict(
                 "text.tokenizer.target_model cuts translations, and labels are not cut; leave it out",
                 ("text.tokenizer.target_model", "data.kind"),
             )
         if isinstance(self.model, ModelConfig) and self.model.tie == "all" and not self.text.joint_vocabulary:
-            yield Clash(
+            yield Conflict(
                 "model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
                 ("model.tie", "text.joint_vocabulary"),
             )

@@ -141,17 +141,17 @@ class Epoch:
     Args:
         order: the pairs, similar lengths beside each other.
         bounds: batch i is `order[bounds[i]:bounds[i + 1]]`.
-        turns: the order in which training takes the batches.
+        batch_order: the order in which training takes the batches.
         accumulate: batches of an update.
     """
 
     order: Indices
     bounds: Indices
-    turns: Indices
+    batch_order: Indices
     accumulate: int
 
     def __len__(self) -> int:
-        return -(-len(self.turns) // self.accumulate)
+        return -(-len(self.batch_order) // self.accumulate)
 
     def __iter__(self) -> Iterator[list[Indices]]:
         return (self[update] for update in range(len(self)))
@@ -160,7 +160,7 @@ class Epoch:
         if not 0 <= update < len(self):
             raise IndexError(f"update {update} of {len(self)}")
         first = update * self.accumulate
-        return [self.batch(number) for number in self.turns[first : first + self.accumulate]]
+        return [self.batch(number) for number in self.batch_order[first : first + self.accumulate]]
 
     def batch(self, number: int) -> Indices:
         return self.order[self.bounds[number] : self.bounds[number + 1]]
@@ -209,7 +209,7 @@ class BatchPlan:
             order = shuffled[np.lexsort((self.target_lengths[shuffled], self.source_lengths[shuffled]))]
             # eos is a token too, on both sides.
             width = 1 + np.maximum(self.source_lengths[order], self.target_lengths[order])
-            cuts = cut(width, self.config.max_tokens, self.config.max_sentences)
+            cuts = split_into_batches(width, self.config.max_tokens, self.config.max_sentences)
             bounds = np.array([0, *(stop for _, stop in cuts)])
             self._last[number] = Epoch(order, bounds, rng.permutation(len(cuts)), self.config.accumulate)
         return self._last[number]
@@ -226,7 +226,7 @@ class BatchPlan:
         )
 
 
-def cut(widths: Lengths, max_tokens: int, max_rows: int | None) -> list[tuple[int, int]]:
+def split_into_batches(widths: Lengths, max_tokens: int, max_rows: int | None) -> list[tuple[int, int]]:
     """Cut consecutive rows into batches of at most `max_tokens` (rows times widest) and `max_rows`.
 
     A row wider than `max_tokens` is a batch by itself.

@@ -56,7 +56,7 @@ class TextPair:
     parts: tuple[Part, ...] = ()
     vocabulary: "TextPair | None" = None
 
-    def held(self) -> "ParallelText":
+    def in_memory(self) -> "ParallelText":
         """The same in memory."""
         return ParallelText(**{**vars(self), "source": list(self.source), "target": list(self.target)})
 
@@ -81,11 +81,11 @@ class ParallelText(TextPair):
 
 
 def read_pair(source: Path, target: Path, name: str | None = None) -> ParallelText:
-    """Read two files whose lines belong together into memory; see open_pair."""
-    return open_pair(source, target, name).held()
+    """Read two files whose lines belong together into memory; see scan_pair."""
+    return scan_pair(source, target, name).in_memory()
 
 
-def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
+def scan_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
     """Two files whose lines belong together, read once to check and hash them. Named after both files by default.
 
     Blank lines at the end of both files are left out: some archives of Multi30k have one.
@@ -101,7 +101,7 @@ def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
     counts = [side.lines - left_out for side in sides]
     lines = FileText(source, counts[0], sides[0].version), FileText(target, counts[1], sides[1].version)
     if counts[0] != counts[1]:
-        line = _parting_line(*lines)
+        line = _first_misaligned_line(*lines)
         raise DataError(
             f"{source} has {counts[0]} lines, {target} has {counts[1]}; they must correspond line by line. "
             f"They seem to diverge near line {line}:\n"
@@ -141,7 +141,7 @@ class _File:
         return self._digest.hexdigest()
 
 
-def _parting_line(source: Text, target: Text) -> int:
+def _first_misaligned_line(source: Text, target: Text) -> int:
     """Guess the line, from 1, where texts of unequal line counts stop running side by side.
 
     A translation is about as long as its source. Before that line, line i belongs to line i; after it, to the line that
@@ -174,7 +174,7 @@ def read_split(root: Path, split: str, source: str, target: str) -> ParallelText
 
 def open_split(root: Path, split: str, source: str, target: str) -> TextPair:
     """The same without holding it in memory."""
-    return open_pair(*find_split(root, split, source, target), name=split)
+    return scan_pair(*find_split(root, split, source, target), name=split)
 
 
 def list_splits(root: Path, source: str, target: str) -> list[str]:

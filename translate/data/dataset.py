@@ -26,7 +26,7 @@ from translate.data.corpus import TextPair
 from translate.data.encoding import encoded_chunks, id_type
 from translate.data.lines import Text
 from translate.errors import DataError
-from translate.files import in_turn, written_whole
+from translate.files import atomic_open, wait_for_lock
 from translate.paths import exists
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
@@ -147,7 +147,7 @@ class CorpusCache:
             return found
         name = _text_name(codecs, text)
         damaged = exists(self._folder / f"{name}.json")
-        with self._writing(), in_turn(self._folder / f".{name}.lock") as alone:
+        with self._writing(), wait_for_lock(self._folder / f".{name}.lock") as alone:
             found = None if damaged else self.find(codecs, text)  # Another process may have encoded it meanwhile.
             if found is not None:
                 return found
@@ -217,7 +217,7 @@ class CorpusCache:
 
     @contextmanager
     def _written(self, name: str) -> Iterator[BinaryIO]:
-        with self._writing(), written_whole(self._folder / name) as file:
+        with self._writing(), atomic_open(self._folder / name) as file:
             yield file
 
     @contextmanager

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 from translate.data.known import DOWNLOADED_SPLITS, KNOWN_TEXTS
 from translate.data.lines import read_lines, text_sha256
 from translate.errors import DataError
-from translate.files import in_turn
+from translate.files import wait_for_lock
 
 # Three ways to the files of the authors' repository. A branch, not a commit: it is the content that is verified.
 MIRRORS = (
@@ -61,7 +61,7 @@ def download_multi30k(
     """
     is_new = not root.exists()
     try:
-        with in_turn(root / LOCK):
+        with wait_for_lock(root / LOCK):
             _fetch_missing(root, files, mirrors, timeout, report)
     except DataError:
         if is_new:  # If nothing has arrived, leave nothing behind: the path may have been a typo.

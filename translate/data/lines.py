@@ -146,7 +146,7 @@ def _opened(path: Path) -> BinaryIO:
             unpacked = _zstd().ZstdFile(path)
         case _:
             return path.open("rb")
-    return io.BufferedReader(unpacked)  # It finds lines in C, the others in Python.
+    return io.BufferedReader(unpacked)  # It finds lines in C, which GzipFile does in Python.
 
 
 def _zstd() -> Any:

@@ -60,7 +60,7 @@ def _wants_multi30k(data: DataConfig) -> bool:
     return data.download and languages == {"de", "en"} and bool(data.splits) and is_to_be_downloaded(data.root)
 
 
-def look_for_validation_text(config: Config) -> None:
+def check_validation_text(config: Config) -> None:
     """Find out early if it is missing.
 
     Raises:
@@ -101,7 +101,7 @@ def read_validation_text(config: Config, train: TextPair) -> ParallelText:
     data = config.data
     if isinstance(data, LabelledDataConfig):
         return logged(read_labelled_split(data.root, data.valid, known=set(train.target)))
-    return logged(open_corpus(data, data.valid).held())
+    return logged(open_corpus(data, data.valid).in_memory())
 
 
 def warn_of_copies(train: TextPair, valid: TextPair) -> None:
@@ -163,7 +163,7 @@ def _ranks(lengths: NDArray[np.int32]) -> NDArray[np.int64]:
     return lengths.argsort(kind="stable").argsort(kind="stable")
 
 
-def tell_of_unknown(valid: Dataset) -> None:
+def log_unknown_share(valid: Dataset) -> None:
     """Log which share of the validation text the vocabularies lack; accuracy and perplexity count it like any word."""
     shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (valid.source, valid.target)]
     if max(shares) > 0:

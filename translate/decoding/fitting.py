@@ -30,7 +30,7 @@ class FittingBatches:
         Raises:
             DataError: memory runs out with a single sentence.
         """
-        # In batches of no more than this, including the end, each sentence is alone; a longer one is alone anyway.
+        # With batches of this size, each sentence is in a batch of its own: smaller ones would not help.
         alone = 1 + min([longest, *filter(None, lengths)])
         while True:
             tokens = min(self._most_tokens, settings.batch_tokens)

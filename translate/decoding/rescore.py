@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from translate.config.schema import DecodingConfig
-from translate.data.batching import cut, make_batch
+from translate.data.batching import make_batch, split_into_batches
 from translate.data.dataset import Dataset, EncodedText
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.search import tokens_read
@@ -36,7 +36,7 @@ def log_probabilities(
     found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
     possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= model.longest))
     order = possible[np.lexsort(lengths[possible].T)]
-    for start, stop in cut(lengths[order].max(1, initial=0), config.batch_tokens, None):
+    for start, stop in split_into_batches(lengths[order].max(1, initial=0), config.batch_tokens, None):
         places = order[start:stop]
         batch = make_batch(pairs, places).to(device)
         logits_NV = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)

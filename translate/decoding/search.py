@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from translate.config.schema import DecodingConfig
-from translate.data.batching import cut, pad_rows
+from translate.data.batching import pad_rows, split_into_batches
 from translate.decoding.beam import beam_search
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.greedy import greedy_search
@@ -39,7 +39,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations of each source (ids without bos and eos), best first.
 
-    `first` is the place of the first source in the whole text, if that is searched bit by bit: samples depend on it.
+    `first` is the number of the first source among all lines of a text that is translated in portions: what is sampled
+    for a line depends on its number.
 
     A source without tokens has one empty translation; of one with too many, only `tokens_read` are read. Search runs
     in float32, so that a translation does not depend on its batch. `check` is called before each step, and may raise.
@@ -56,7 +57,7 @@ def search(
         check()
         return model.step(last_BK, state)
 
-    for start, stop in cut(1 + lengths[order], config.batch_tokens, None):
+    for start, stop in split_into_batches(1 + lengths[order], config.batch_tokens, None):
         places = order[start:stop]
         source_BS, mask_BS = pad_rows([np.append(sources[i], EOS) for i in places])
         state = model.start(source_BS.to(device), mask_BS.to(device))

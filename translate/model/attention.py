@@ -2,7 +2,7 @@
 
 Dimension letters in names: B sentences, T queries, S keys, D model width, H heads, K width of a query or key in one
 head, V width of a value in one head.
-Masks are boolean and True where a query may look.
+Masks are boolean and True where a query may attend.
 """
 
 import math
@@ -14,19 +14,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from translate.model.dropout import Dropout
-from translate.model.positions import Rotation
+from translate.model.positions import RotaryEmbedding
 from translate.model.rows import PaddedRows, positions_of
 
-# Added to the scores of positions that may not be looked at, so that they get no weight. With minus infinity, the
-# weights of a query that may look nowhere would be NaN.
-HIDDEN = -1e9
+# Added to the scores of masked positions, so that they get no weight. With minus infinity, the weights of a query whose
+# positions are all masked would be NaN.
+MASKED = -1e9
 
 # PyTorch's softmax on CPUs computes many scores at once, but rows of fewer than a vector (of 512 bits) one by one.
 VECTOR = 16
 
 
 class KeysValues(NamedTuple):
-    """What attention looks at: one key and one value per head and position."""
+    """What queries attend to: one key and one value per head and position."""
 
     keys_BHSK: Tensor
     values_BHSV: Tensor
@@ -75,7 +75,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.drop = Dropout(dropout)
-        self.written_out = True  # in training on CPUs
+        self.explicit = True  # whether training on CPUs uses `_attend` in place of PyTorch's operator
         self.rows = PaddedRows()
         d_qk, d_v = d_qk or d_model // heads, d_v or d_model // heads
         self.query = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
@@ -89,59 +89,60 @@ class MultiHeadAttention(nn.Module):
                 nn.init.xavier_uniform_(parameter)
         self.query_norm = nn.LayerNorm(d_qk, bias=False) if qk_norm else nn.Identity()
         self.key_norm = nn.LayerNorm(d_qk, bias=False) if qk_norm else nn.Identity()
-        self.rotation = Rotation(d_qk) if rotary else None
+        self.rotation = RotaryEmbedding(d_qk) if rotary else None
 
     def keys_values(self, x_BSD: Tensor, *, start: int = 0) -> KeysValues:
         """Keys and values of every position of `x_BSD`, whose first position is `start`."""
         x_MD, sizes = self.rows(x_BSD), x_BSD.shape[:2]
         keys_BSHK, values_BSHV = self._split(self.key(x_MD), sizes), self._split(self.value(x_MD), sizes)
-        keys_BSHK = self._turned(self.key_norm(keys_BSHK), start)
+        keys_BSHK = self._rotate(self.key_norm(keys_BSHK), start)
         return KeysValues(keys_BSHK.transpose(1, 2), values_BSHV.transpose(1, 2))
 
     def forward(
-        self, x_BTD: Tensor, seen: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
+        self, x_BTD: Tensor, kv: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
     ) -> Tensor:
-        """What every position of `x_BTD`, whose first position is `start`, gathers from `seen`: (B, T, D).
+        """Attention of every position of `x_BTD`, whose first position is `start`, to the positions of `kv`: (B, T, D).
 
-        `seen` and the mask may have fewer rows than x: then each of their rows serves the same number of consecutive
+        `kv` and the mask may have fewer rows than x: then each of their rows serves the same number of consecutive
         rows of x (the hypotheses of a beam). In `mask_B1TS`, T may be 1 if the mask is the same for all queries. With
-        `causal`, which excludes a mask, query t sees keys 0 to t. A row that may look nowhere gathers zeros, not NaN.
+        `causal`, which excludes a mask, query t attends to keys 0 to t. If all keys of a query are masked, its heads
+        give zeros, not NaN.
         """
-        q_BHTK = self._queries(x_BTD, seen, start)
-        if self.written_out and self.training and x_BTD.device.type == "cpu":
-            gathered_BHTV = self._gather(q_BHTK, *seen, mask_B1TS=mask_B1TS, causal=causal)
+        q_BHTK = self._queries(x_BTD, kv, start)
+        if self.explicit and self.training and x_BTD.device.type == "cpu":
+            attended_BHTV = self._attend(q_BHTK, *kv, mask_B1TS=mask_B1TS, causal=causal)
         else:
-            gathered_BHTV = F.scaled_dot_product_attention(
+            attended_BHTV = F.scaled_dot_product_attention(
                 q_BHTK,
-                *seen,
+                *kv,
                 attn_mask=mask_B1TS,
                 dropout_p=self.drop.p if self.training else 0.0,
                 is_causal=causal,
             )
-        gathered_BTI = gathered_BHTV.transpose(1, 2).reshape(*x_BTD.shape[:2], -1)
-        return positions_of(self.output(self.rows(gathered_BTI)), x_BTD.shape[:2])
+        attended_BTI = attended_BHTV.transpose(1, 2).reshape(*x_BTD.shape[:2], -1)
+        return positions_of(self.output(self.rows(attended_BTI)), x_BTD.shape[:2])
 
     def weights(
-        self, x_BTD: Tensor, seen: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
+        self, x_BTD: Tensor, kv: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
     ) -> Tensor:
-        """How much of each position of `seen` every position of `x_BTD` gathers, in each head: (B, H, T, S).
+        """The attention weights of every position of `x_BTD` on the positions of `kv`, in each head: (B, H, T, S).
 
-        For inspection: `forward`, which takes the same arguments, mostly does not compute weights. A row that may look
-        nowhere has equal weights here.
+        For inspection: `forward`, which takes the same arguments, mostly does not compute weights. A query whose keys
+        are all masked has equal weights here.
         """
-        return self._weights(self._queries(x_BTD, seen, start), seen.keys_BHSK, mask_B1TS=mask_B1TS, causal=causal)
+        return self._weights(self._queries(x_BTD, kv, start), kv.keys_BHSK, mask_B1TS=mask_B1TS, causal=causal)
 
-    def _queries(self, x_BTD: Tensor, seen: KeysValues, start: int) -> Tensor:
+    def _queries(self, x_BTD: Tensor, kv: KeysValues, start: int) -> Tensor:
         q_BTHK = self._split(self.query(self.rows(x_BTD)), x_BTD.shape[:2])
-        q_BTHK = self._turned(self.query_norm(q_BTHK), start)
-        # In beam search, several hypotheses look at one source. Their queries are put one after the other, as if they
+        q_BTHK = self._rotate(self.query_norm(q_BTHK), start)
+        # In beam search, several hypotheses attend to one source. Their queries are put one after the other, as if they
         # were those of one row, so that its keys need not be repeated.
-        return q_BTHK.reshape(len(seen.keys_BHSK), -1, *q_BTHK.shape[2:]).transpose(1, 2)
+        return q_BTHK.reshape(len(kv.keys_BHSK), -1, *q_BTHK.shape[2:]).transpose(1, 2)
 
-    def _gather(
+    def _attend(
         self, q_BHTK: Tensor, k_BHSK: Tensor, v_BHSV: Tensor, *, mask_B1TS: Tensor | None, causal: bool
     ) -> Tensor:
-        """What `scaled_dot_product_attention` does, written out, for training on CPUs.
+        """What `scaled_dot_product_attention` does, operation by operation, for training on CPUs.
 
         PyTorch's kernels are made for GPUs and long sequences: in bfloat16, the fused one made whole updates take 1.4
         to 3.6 times as long. This computes in float32: in bfloat16, oneDNN would write machine code for almost every
@@ -151,25 +152,25 @@ class MultiHeadAttention(nn.Module):
         with torch.autocast("cpu", enabled=False):
             q_BHTK, k_BHSK, v_BHSV = (_at_least_float32(tensor) for tensor in (q_BHTK, k_BHSK, v_BHSV))
             weights_BHTS = self._weights(q_BHTK, k_BHSK, mask_B1TS=mask_B1TS, causal=causal)
-            gathered_BHTV = self.drop(weights_BHTS) @ v_BHSV
-        if mask_B1TS is not None and not (sees_B1T1 := mask_B1TS.any(-1, keepdim=True)).all():
-            gathered_BHTV = gathered_BHTV * sees_B1T1
-        return gathered_BHTV.to(dtype)
+            attended_BHTV = self.drop(weights_BHTS) @ v_BHSV
+        if mask_B1TS is not None and not (attends_B1T1 := mask_B1TS.any(-1, keepdim=True)).all():
+            attended_BHTV = attended_BHTV * attends_B1T1
+        return attended_BHTV.to(dtype)
 
     def _weights(self, q_BHTK: Tensor, k_BHSK: Tensor, *, mask_B1TS: Tensor | None, causal: bool) -> Tensor:
         scores_BHTS = _at_least_float32(q_BHTK @ k_BHSK.transpose(2, 3))
         scores_BHTS *= q_BHTK.shape[-1] ** -0.5
         if causal:
-            hidden_TS = torch.full(scores_BHTS.shape[2:], HIDDEN, dtype=scores_BHTS.dtype, device=scores_BHTS.device)
-            scores_BHTS += hidden_TS.triu_(1)
+            masked_TS = torch.full(scores_BHTS.shape[2:], MASKED, dtype=scores_BHTS.dtype, device=scores_BHTS.device)
+            scores_BHTS += masked_TS.triu_(1)
         if mask_B1TS is not None:
-            scores_BHTS += torch.where(mask_B1TS, 0.0, HIDDEN).to(scores_BHTS.dtype)
+            scores_BHTS += torch.where(mask_B1TS, 0.0, MASKED).to(scores_BHTS.dtype)
         length = scores_BHTS.shape[-1]
         if length < VECTOR:
             scores_BHTS = F.pad(scores_BHTS, (0, VECTOR - length), value=-math.inf)
         return scores_BHTS.softmax(-1)[..., :length]
 
-    def _turned(self, x_BTHK: Tensor, start: int) -> Tensor:
+    def _rotate(self, x_BTHK: Tensor, start: int) -> Tensor:
         return x_BTHK if self.rotation is None else self.rotation(x_BTHK, start)
 
     def _split(self, x_MI: Tensor, sizes: Sequence[int]) -> Tensor:

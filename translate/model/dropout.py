@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-STEPS = 2**16  # of the probability, which is rounded to a multiple of 1 / STEPS
+STEPS = 2**16  # The probability is rounded to a multiple of 1 / STEPS.
 ONE_IN_BFLOAT16 = 0x3F80  # its 16 bits
-FINEST = 0.99  # With a greater probability, such coarse steps would leave too few elements, or too many.
+FINEST = 0.99  # For a greater probability, rounding would change noticeably how many elements are kept.
 
 _source: ContextVar[torch.Generator | None] = ContextVar("source of random numbers", default=None)
 

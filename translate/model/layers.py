@@ -85,8 +85,8 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x_BSD: Tensor, source_mask_B11S: Tensor) -> Tensor:
         y_BSD = self.self_residual.before(x_BSD)
-        seen = self.self_attention.keys_values(y_BSD)
-        x_BSD = self.self_residual.after(x_BSD, self.self_attention(y_BSD, seen, mask_B1TS=source_mask_B11S))
+        kv = self.self_attention.keys_values(y_BSD)
+        x_BSD = self.self_residual.after(x_BSD, self.self_attention(y_BSD, kv, mask_B1TS=source_mask_B11S))
 
         y_BSD = self.feed_residual.before(x_BSD)
         return self.feed_residual.after(x_BSD, self.feed_forward(y_BSD))

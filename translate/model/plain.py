@@ -15,7 +15,7 @@ def make_plain(model: nn.Module, names: Collection[str]) -> None:
     weights."""
     for module in model.modules():
         if "attention" in names and isinstance(module, MultiHeadAttention):
-            module.written_out = False
+            module.explicit = False
         if "rows" in names and isinstance(module, PaddedRows):
             module.multiple = 1
         if "projection" in names and isinstance(module, Projection):

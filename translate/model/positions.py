@@ -1,6 +1,6 @@
 """How a token knows its place: vectors that the embedding adds, or the rotation of queries and keys in attention.
 
-`SinusoidalPositions`, `LearnedPositions` and, along with a `Rotation`, `NoPositions` map a range of positions to
+`SinusoidalPositions`, `LearnedPositions` and, along with a `RotaryEmbedding`, `NoPositions` map a range of positions to
 vectors of the model's width. `longest` is the length of the longest sequence that they can place, or NO_LIMIT.
 B sentences, T positions, D model width, H heads, K width of a query or key in one head, P pairs of its numbers, or of
 those of a position vector.
@@ -63,7 +63,7 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Nothing to add: with rotary positions, attention itself tells places apart, by a `Rotation`."""
+    """Nothing to add: with rotary positions, attention itself tells places apart, by a `RotaryEmbedding`."""
 
     longest = NO_LIMIT
 
@@ -75,7 +75,7 @@ class NoPositions(nn.Module):
         return torch.zeros(())
 
 
-class Rotation(nn.Module):
+class RotaryEmbedding(nn.Module):
     """Rotates queries and keys by angles that grow with their positions (RoFormer: Su et al., 2021, equation 34).
 
     Each pair of neighbouring numbers is a point in a plane, which rotates at its own speed: the angle of position p and

@@ -97,7 +97,7 @@ def _count(tokenizer: WordTokenizer, piece: tuple[bool, list[str]]) -> tuple[Cou
     with_spacing, lines = piece
     spacing = SpacingCounts()
     counts: Counter[str] = Counter()
-    for tokens, space_after in tokenizer.cut(lines):
+    for tokens, space_after in tokenizer.tokenize_with_spaces(lines):
         if with_spacing:
             spacing.add(tokens, space_after)
         counts.update(tokens)

@@ -159,16 +159,16 @@ def learn_pieces(
         ConfigError: the settings leave no room for the characters of the text, or the library is missing.
         DataError: there is no text.
     """
-    untaught = [
+    untrained = [
         PieceTokenizer(language, kind, lowercase, "", learn_truecaser(lines, language) if truecase else None)
         for language, lines in text
     ]
-    prepared = _Prepared(untaught, [lines for _, lines in text])
+    prepared = _Prepared(untrained, [lines for _, lines in text])
     if not any(prepared):
         raise DataError("every line of the training text is blank: there is nothing to learn pieces from")
     texts = prepared if character_coverage == 1.0 else _without_rare_characters(prepared, character_coverage)
     state = LEARNERS[kind](texts, **settings).to_str()
-    return [replace(tokenizer, state=state) for tokenizer in untaught]
+    return [replace(tokenizer, state=state) for tokenizer in untrained]
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ class WordTokenizer:
         return ("spacy", *HELPERS.get(self.language, ())) if self.model is None else ("spacy", self.model)
 
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        return (tokens for tokens, _ in self.cut(lines))
+        return (tokens for tokens, _ in self.tokenize_with_spaces(lines))
 
-    def cut(self, lines: Iterable[str]) -> Iterator[tuple[list[str], list[bool]]]:
+    def tokenize_with_spaces(self, lines: Iterable[str]) -> Iterator[tuple[list[str], list[bool]]]:
         """The tokens of each line, and whether a space follows each of them."""
         tokenizer = _spacy_tokenizer(self.language, self.model)
         for line in lines:

@@ -63,7 +63,9 @@ class StateStore:
         path = self.folder / f"step-{step:08d}.safetensors"
         write_tensors(path, tensors, {"format": FORMAT, **values})
         others = [other for other in self.paths() if other != path]
-        damaged = [other for other in others if other.name > path.name]  # A resume has skipped them.
+        damaged = [
+            other for other in others if other.name > path.name
+        ]  # newer than the state of the resume
         for old in [*damaged, *others[len(damaged) + self.keep_last - 1 :]]:
             try:
                 old.unlink(missing_ok=True)

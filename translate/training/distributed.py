@@ -31,7 +31,7 @@ from torch.distributed.rendezvous import rendezvous
 from translate.allocation import explained_lack_of_memory
 from translate.data.batching import Indices
 from translate.errors import ConfigError, TrainingError
-from translate.training.interrupt import FAREWELL, Interrupted
+from translate.training.interrupt import SHUTDOWN, Interrupted
 
 # How long a process waits for the others, which may be encoding a corpus or validating. One that has died is noticed at
 # once: its connections close.
@@ -46,7 +46,10 @@ log = logging.getLogger("translate")
 
 
 class Part(NamedTuple):
-    """Pairs that one process works on: a batch or part of it. They count (1), or only keep the process in step (0)."""
+    """Pairs that one process works on: a batch or part of it.
+
+    `weight` is 1, or 0 for a dummy, because all processes need to make the same number of passes.
+    """
 
     pairs: Indices
     weight: int
@@ -61,7 +64,7 @@ class Processes:
 
     rank = 0
     count = 1
-    neighbours = 1  # processes on this machine, including this one
+    local_count = 1  # processes on this machine, including this one
 
     def parts(self, batches: Sequence[Indices], workers: int = 1) -> list[list[Part]]:
         """Parts of the batches of one update, for each of this process's `workers`; all of them have as many.
@@ -79,7 +82,7 @@ class Processes:
         """The CPU tensors of all processes, which have the same shape."""
         return [tensor]
 
-    def first(self, work: Callable[[], T]) -> T:
+    def on_first(self, work: Callable[[], T]) -> T:
         """What `work` returns in the first process, which alone runs it, while the others wait.
 
         Raises:
@@ -99,11 +102,11 @@ class Processes:
     def at_the_end(self, work: Callable[[], object]) -> None:
         """Do this, too, when the connections of this process are closed; a single process has none."""
 
-    def part_ways(self, seed: int) -> None:
+    def seed_each_process(self, seed: int) -> None:
         """Let each process draw its own random numbers from now on; the first continues its sequence."""
 
 
-ALONE = Processes()
+SINGLE_PROCESS = Processes()
 
 
 class Group(Processes):
@@ -115,7 +118,7 @@ class Group(Processes):
 
     def __init__(self, store: Any, rank: int, count: int) -> None:
         self._store, self.rank, self.count = store, rank, count
-        self.neighbours = number_in_environment("LOCAL_WORLD_SIZE", count)
+        self.local_count = number_in_environment("LOCAL_WORLD_SIZE", count)
         self._last_word, self.failed = rank == 0, False
         self._at_the_end: list[Callable[[], object]] = []
         with _meeting():
@@ -177,7 +180,7 @@ class Group(Processes):
         dist.all_gather(tensors, tensor)
         return tensors
 
-    def first(self, work: Callable[[], T]) -> T:
+    def on_first(self, work: Callable[[], T]) -> T:
         outcome: list[Any] = [None, None]
         if self.rank == 0:
             try:
@@ -215,11 +218,11 @@ class Group(Processes):
     def at_the_end(self, work: Callable[[], object]) -> None:
         self._at_the_end.append(work)
 
-    def part_ways(self, seed: int) -> None:
+    def seed_each_process(self, seed: int) -> None:
         if self.rank > 0:
             torch.manual_seed(seed_of(seed, 0, self.rank))
 
-    def tells(self, message: str) -> bool:
+    def is_first_to_report(self, message: str) -> bool:
         """Whether this process is the one to report what ended the run: the first that asks. torchrun repeats it."""
         if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
             content = {"message": message, "extraInfo": {"py_callstack": message, "timestamp": str(int(time.time()))}}
@@ -232,17 +235,17 @@ class Group(Processes):
             self._last_word = True
         return self._last_word
 
-    def leave(self) -> None:
-        """Stay until the last message is out: when a process fails, torchrun ends the others."""
+    def await_last_message(self) -> None:
+        """Stay until the message about a failure is out: torchrun kills all processes when one ends with an error."""
         with suppress(RuntimeError):
             if self._last_word:
                 self._store.set("translate/end", "")
             else:
-                self._store.wait(["translate/end"], FAREWELL)
+                self._store.wait(["translate/end"], SHUTDOWN)
         if not self.failed:  # After a failed process this could wait forever.
-            self.dissolve()
+            self.close_connections()
 
-    def dissolve(self) -> None:
+    def close_connections(self) -> None:
         """Close the connections to the others, if they are open."""
         if dist.is_initialized():
             dist.destroy_process_group()

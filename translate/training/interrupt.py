@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from types import FrameType, TracebackType
 
-FAREWELL = timedelta(seconds=10)  # within which one of several processes writes its last line when the run ends
+SHUTDOWN = timedelta(seconds=10)  # within which one of several processes writes its last line when the run ends
 GRACE = 5.0  # seconds that a process has to end in order after a second signal
 ECHO = 0.5  # seconds within which the same signal again is no second wish
 # What a terminal sends that closes, as when ssh loses its connection; not on Windows.

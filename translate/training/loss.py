@@ -1,6 +1,6 @@
 """The training loss and the figures logged with it: sums over tokens, divided once by the tokens of the whole update.
 
-Dimension letters in names: N real target tokens, M these and further rows of scores, which do not count (see
+Dimension letters in names: N real target tokens, M the same and the rows of padding after them, which are ignored (see
 `PaddedRows`), R some of them, V target vocabulary.
 """
 
@@ -70,13 +70,13 @@ class _SmoothedLoss(torch.autograd.Function):
         sums = torch.zeros(2, device=logits_MV.device)
         logits_MV = logits_MV.detach()  # If autograd needed the scores for anything else, it would notice and complain.
         logits_NV = logits_MV[: len(labels_N)]
-        for rows in _some_rows(logits_NV):
+        for rows in _row_blocks(logits_NV):
             scores_RV, labels_R1 = logits_NV[rows].float(), labels_N[rows, None]
             probability_RV = scores_RV.softmax(1)
-            normalizer_R1 = _normalizer(scores_RV, probability_RV)
+            normalizer_R1 = _logsumexp(scores_RV, probability_RV)
             sums += _smoothed(scores_RV, normalizer_R1, labels_R1, smoothing)
             if ctx.needs_input_grad[0]:
-                logits_NV[rows] = _less_the_truth(probability_RV, labels_R1, smoothing)
+                logits_NV[rows] = _minus_targets(probability_RV, labels_R1, smoothing)
         if ctx.needs_input_grad[0]:
             logits_MV[len(labels_N) :] = 0
             ctx.save_for_backward(logits_MV)
@@ -122,11 +122,11 @@ class _RDropLoss(torch.autograd.Function):
         twice_MV = twice_MV.detach()  # As above.
         counted = 2 * len(labels_N)
         one_NV, other_NV = twice_MV[:counted].chunk(2)
-        for rows in _some_rows(one_NV):
+        for rows in _row_blocks(one_NV):
             one_RV, other_RV = (scores_NV[rows].to(torch.float32, copy=True) for scores_NV in (one_NV, other_NV))
             labels_R1 = labels_N[rows, None]
             p_RV, q_RV = one_RV.softmax(1), other_RV.softmax(1)
-            normalizers = _normalizer(one_RV, p_RV), _normalizer(other_RV, q_RV)
+            normalizers = _logsumexp(one_RV, p_RV), _logsumexp(other_RV, q_RV)
             for scores_RV, normalizer_R1 in zip((one_RV, other_RV), normalizers, strict=True):
                 sums += _smoothed(scores_RV, normalizer_R1, labels_R1, smoothing)
             # log p - log q, whose mean under p is KL(p ‖ q).
@@ -138,10 +138,10 @@ class _RDropLoss(torch.autograd.Function):
             apart_RV *= weight / 2
             from_p_RV = torch.add(apart_RV, weight / 2 * (1 - p_from_q_R1) + 1, out=other_RV).mul_(p_RV)
             from_p_RV.sub_(q_RV, alpha=weight / 2)
-            one_NV[rows] = _less_the_truth(from_p_RV, labels_R1, smoothing).div_(2)
+            one_NV[rows] = _minus_targets(from_p_RV, labels_R1, smoothing).div_(2)
             from_q_RV = torch.sub(weight / 2 * (1 - q_from_p_R1) + 1, apart_RV, out=other_RV).mul_(q_RV)
             from_q_RV.sub_(p_RV, alpha=weight / 2)
-            other_NV[rows] = _less_the_truth(from_q_RV, labels_R1, smoothing).div_(2)
+            other_NV[rows] = _minus_targets(from_q_RV, labels_R1, smoothing).div_(2)
         twice_MV[counted:] = 0
         ctx.save_for_backward(twice_MV)
         loss, nll = (sums / 2).unbind()
@@ -154,7 +154,7 @@ class _RDropLoss(torch.autograd.Function):
         return gradient_MV.mul_(loss_gradient), None, None, None
 
 
-def _normalizer(scores_RV: Tensor, probability_RV: Tensor) -> Tensor:
+def _logsumexp(scores_RV: Tensor, probability_RV: Tensor) -> Tensor:
     """The logarithm of the sum of the exponentials, (R, 1), from probabilities that are already there."""
     # The greatest probability is at least 1 / V: its logarithm is finite, whatever the scores are.
     return scores_RV.amax(1, keepdim=True) - probability_RV.amax(1, keepdim=True).log()
@@ -168,13 +168,13 @@ def _smoothed(scores_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoot
     return torch.stack([torch.lerp(nll, uniform, smoothing), nll])
 
 
-def _less_the_truth(gradient_RV: Tensor, labels_R1: Tensor, smoothing: float) -> Tensor:
+def _minus_targets(gradient_RV: Tensor, labels_R1: Tensor, smoothing: float) -> Tensor:
     """Subtract the smoothed distribution of the labels from `gradient_RV` in place, and return it."""
     gradient_RV -= smoothing / gradient_RV.shape[1]
     return gradient_RV.scatter_add_(1, labels_R1, torch.full_like(labels_R1, smoothing - 1, dtype=torch.float32))
 
 
-def _some_rows(logits_NV: Tensor) -> Iterator[slice]:
+def _row_blocks(logits_NV: Tensor) -> Iterator[slice]:
     """All rows; on a CPU, as many at a time as a core's cache holds."""
     size = max(1, ELEMENTS_AT_ONCE // logits_NV.shape[1]) if logits_NV.device.type == "cpu" else max(1, len(logits_NV))
     return (slice(start, start + size) for start in range(0, len(logits_NV), size))

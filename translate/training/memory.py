@@ -114,9 +114,9 @@ def whole_bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def remedies(config: TrainingConfig, processes: int = 1) -> str:
-    """What to change if memory is too small for this many processes that share it; first what a resumed run may change.
+    """Advice for when memory runs out, for this many processes that share it.
 
-    See resuming.py.
+    What may change when a run is resumed (see resuming.py) comes first.
     """
     ways = [] if config.activation_checkpointing else ["set training.activation_checkpointing: true"]
     if processes > 1:

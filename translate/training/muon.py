@@ -4,7 +4,7 @@ It works on all matrices of one shape at once.
 
 The mean gradient of a matrix, with singular value decomposition G = U S Vᵀ, is dominated by a few directions. A step
 along U Vᵀ is equally long in all directions, so that those which are weak in the gradient are learned as fast.
-`even_out` approximates U Vᵀ with matrix products alone.
+`orthogonalize` approximates U Vᵀ with matrix products alone.
 """
 
 from collections.abc import Iterable
@@ -68,10 +68,10 @@ class Muon(Optimizer):
         torch._foreach_lerp_(means, gradients, 1 - momentum)
         ahead = torch.stack(torch._foreach_lerp(gradients, means, momentum))
         torch._foreach_mul_(matrices, 1 - lr * weight_decay)
-        torch._foreach_sub_(matrices, list(0.2 * scale * lr * even_out(ahead, self.dtype).to(ahead.dtype)))
+        torch._foreach_sub_(matrices, list(0.2 * scale * lr * orthogonalize(ahead, self.dtype).to(ahead.dtype)))
 
 
-def even_out(matrices_NRC: Tensor, dtype: torch.dtype) -> Tensor:
+def orthogonalize(matrices_NRC: Tensor, dtype: torch.dtype) -> Tensor:
     """N matrices of R rows and C columns with singular values between about 0.7 and 1.2, in `dtype`: (N, R, C).
 
     Very small ones stay smaller. Uses fifth-order Newton-Schulz iterations in place of the exact but slow singular

@@ -32,7 +32,7 @@ class CrossEntropy:
 
 @dataclass(frozen=True)
 class RDrop:
-    """Two passes with different dropout, whose distributions are drawn together (R-Drop: Liang et al., 2021)."""
+    """Two passes with different dropout, and a loss of the difference of their outputs (R-Drop: Liang et al., 2021)."""
 
     smoothing: float
     weight: float

@@ -24,7 +24,7 @@ class RecordedUpdate(Update):
     """The passes over batches, clipping, and the step of the optimizers, as CUDA graphs.
 
     A pass has a thousand operations, and those of a small model take a GPU less time than launching them does. A
-    graph is for one shape, so batches are padded to a few shapes (`roomy`).
+    graph is for one shape, so batches are padded to a few shapes (`round_up`).
 
     Args:
         record: records what a function does on the GPU, and returns a function that does it again.
@@ -85,10 +85,10 @@ class RecordedUpdate(Update):
         if self._recording and self._replay_step is None:
             self._replay_step = self._record(super()._step)
         (self._replay_step or super()._step)()
-        self._recording = False  # Passes between updates, as in a rehearsal, add to other gradients.
+        self._recording = False  # Passes outside an update, such as the trial of the largest batch, are not replayed.
 
     def _roomy(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        rows, source, target = (roomy(int(size)) for size in shape)
+        rows, source, target = (round_up(int(size)) for size in shape)
         longest = self.parallel.model.longest
         return rows, min(source, longest), min(target, longest)
 
@@ -132,7 +132,7 @@ class CudaGraphs:
         return replay
 
 
-def roomy(size: int) -> int:
+def round_up(size: int) -> int:
     """The size rounded up to one of a few, four for each doubling: at most a quarter more."""
     step = 1 << max(0, size.bit_length() - 3)
     return -(-size // step) * step

@@ -22,7 +22,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class ThreadedUpdate(Update):
-    """Gradients are to the bit the same in each run with as many workers, dropout included.
+    """With the same number of workers, gradients are the same to the bit in every run, dropout included.
 
     Args:
         workers: how many threads; PyTorch's threads are divided between them.

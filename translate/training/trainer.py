@@ -94,9 +94,9 @@ class Trainer:
         self.identity = identity
         self.processes = processes
         self.progress = Progress()
-        self.signal = 0  # that one of the processes has received
+        self.signal = 0  # the number of a signal that any of the processes has received
         self.trial_seconds = self.validation_seconds = 0.0
-        self.pieces = 1  # that each batch is processed in: more if memory is too small for a whole one
+        self.pieces = 1  # into which each batch is split; doubled when memory runs out
         self.updates_per_epoch = len(plan.epoch(0))
         epochs = math.inf if config.max_epochs is None else config.max_epochs
         steps = math.inf if config.max_steps is None else config.max_steps
@@ -135,10 +135,10 @@ class Trainer:
         self.metrics, self.bar, self.guard = metrics, bar, guard
         try:
             with explained_lack_of_memory(
-                lambda: f"at update {self.progress.step + 1}; {remedies(self.config, self.processes.neighbours)}"
+                lambda: f"at update {self.progress.step + 1}; {remedies(self.config, self.processes.local_count)}"
             ):
                 self._loop()
-                self.processes.first(self.states.wait)
+                self.processes.on_first(self.states.wait)
         except Interrupted:
             self._save_at_the_end()
             raise
@@ -210,7 +210,7 @@ class Trainer:
             optimizers=self.update.optimizers,
             config=self.config,
             device=self.device,
-            processes=self.processes.neighbours,
+            processes=self.processes.local_count,
             workers=self.update.workers,
             say=self.bar.say,
         ):
@@ -296,13 +296,13 @@ class Trainer:
         self.progress.validations_since_best = 0 if better else self.progress.validations_since_best + 1
         if self.snapshots is not None:
             snapshots = self.snapshots
-            self.processes.first(lambda: snapshots.add(self.progress.step, model))
+            self.processes.on_first(lambda: snapshots.add(self.progress.step, model))
 
     def _validate_mean(self) -> None:
         """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
         if self.snapshots is None:
             return
-        self.processes.first(self.states.wait)  # Every process reads the snapshots.
+        self.processes.on_first(self.states.wait)  # Every process reads the snapshots.
         count, mean = self.snapshots.mean()
         self._expect_the_same(count, "snapshots")
         if count < 2:
@@ -320,14 +320,14 @@ class Trainer:
         progress = self.progress
         started = time.perf_counter()
         model.eval()
-        validation = self.processes.first(lambda: self.validate_model(model, self.guard.check))
+        validation = self.processes.on_first(lambda: self.validate_model(model, self.guard.check))
         assert self.config.best is not None, "load_config fills it in"
         # NaN, from a model that has diverged, counts as the worst figure; but any model is better than none.
         figure, nll = number_or_worst(validation.figure(self.config.best)), -number_or_worst(-validation.nll)
         better = progress.is_beaten_by(figure, nll, is_score=self.config.best in validation.scores)
         if better:
             progress.best_step, progress.best_figure, progress.best_nll = progress.step, figure, nll
-            self.processes.first(lambda: self.save_best(kind, model, validation, progress))
+            self.processes.on_first(lambda: self.save_best(kind, model, validation, progress))
         values = {
             "step": progress.step,
             "epoch": progress.epoch + progress.position / self.updates_per_epoch,
@@ -364,16 +364,16 @@ class Trainer:
 
     def _reserve(self) -> None:
         tensors = pack(self.parallel, self.update.optimizers, self.processes)
-        self.processes.first(lambda: self.states.reserve(tensors))
+        self.processes.on_first(lambda: self.states.reserve(tensors))
 
     def _save(self) -> None:
         self.progress.log_bytes = self.metrics.sync()
         values = {"progress": self.progress.to_dict(), "identity": self.identity}
         tensors = pack(self.parallel, self.update.optimizers, self.processes)
-        self.processes.first(lambda: self.states.save(self.progress.step, tensors, values))
+        self.processes.on_first(lambda: self.states.save(self.progress.step, tensors, values))
 
     def _save_at_the_end(self) -> None:
-        unwritten = self.processes.first(self.states.unwritten)
+        unwritten = self.processes.on_first(self.states.unwritten)
         if unwritten is None:
             self._save()
         elif unwritten < self.progress.step:
@@ -382,7 +382,7 @@ class Trainer:
                 f"the state after update {unwritten} was still being written, and is the one that is kept; "
                 f"updates to repeat after it: {self.progress.step - unwritten}"
             )
-        self.processes.first(self.states.wait)
+        self.processes.on_first(self.states.wait)
 
     def _validation_is_due(self) -> bool:
         progress, every = self.progress, self.config.validate_every

@@ -1,7 +1,7 @@
-"""PyTorch's optimizers and DDP without its compiler, which they import only to tell it to leave them alone.
+"""PyTorch's optimizers and DDP, without the import of `torch._dynamo`, its compiler.
 
-That takes a second or more and 70 MiB, and nothing here is compiled. What keeps the compiler away is wrapped around
-methods; these classes have the methods themselves.
+They import it only to exclude themselves from compilation, which takes a second or more and 70 MiB, and nothing here is
+compiled. They do so in wrappers around some methods; these classes have the wrapped methods themselves.
 """
 
 import importlib

@@ -18,7 +18,10 @@ Forward = Callable[..., Tensor]  # what turns the tensors of a batch into logits
 
 
 class Pass(NamedTuple):
-    """A batch to pass through the model, which counts (1), or only keeps several processes in step (0)."""
+    """A batch for a forward and a backward pass.
+
+    Its gradient is multiplied by `weight`: 1, or 0 for a dummy, because DDP needs as many passes in every process.
+    """
 
     batch: Batch
     weight: int
