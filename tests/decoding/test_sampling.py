@@ -25,7 +25,6 @@ def samples(
         bos=BOS,
         eos=EOS,
         pad=PAD,
-        forbidden=FORBIDDEN,
         **settings,
     )
 
@@ -95,7 +94,7 @@ def test_batch_mates_change_no_sample(size: int) -> None:
             TableState([s]),
             draws_BTK=numbers[[s]],
             limits=torch.tensor([limits[s]]),
-            **{"bos": BOS, "eos": EOS, "pad": PAD, "forbidden": FORBIDDEN},
+            **{"bos": BOS, "eos": EOS, "pad": PAD},
         )
         assert alone == together[s]
 
@@ -110,13 +109,13 @@ def test_sentences_that_have_ended_are_dropped() -> None:
 
 @pytest.mark.parametrize(("number", "place"), [(0.0, 0), (1.0 - 2**-53, -1)])
 def test_the_ends_of_the_numbers_draw_what_is_possible(number: float, place: int) -> None:
-    table = Table(seed=7, vocabulary=9)
+    table = Table(seed=7, vocabulary=9, forbidden=(*FORBIDDEN, 8))
     (hypotheses,) = sample(
         table,
         TableState([0]),
         draws_BTK=torch.full((1, 1, 1), number, dtype=torch.float64),
         limits=torch.tensor([1]),
-        **{"bos": BOS, "eos": EOS, "pad": PAD, "forbidden": (*FORBIDDEN, 8)},
+        **{"bos": BOS, "eos": EOS, "pad": PAD},
     )
     allowed = [EOS, 4, 5, 6, 7]
     expected = allowed[place]

@@ -137,21 +137,21 @@ def test_further_rows_of_scores_change_none_before_them(multiple: int) -> None:
     source_BS, target_BT = random_ids(2, 5), random_ids(2, 7, seed=1)
     target_mask_BT = torch.arange(7) < torch.tensor([4, 7])[:, None]
     inputs = source_BS, torch.ones_like(source_BS).bool(), target_BT, target_mask_BT
-    assert len(model(*inputs, further_rows=True)) == 11  # in float32 there are none
+    assert len(model(*inputs, padding_rows=True)) == 11  # in float32 there are none
     rows = [module for module in model.modules() if isinstance(module, PaddedRows)]
 
-    def scores(multiple: int, *, further_rows: bool) -> Tensor:
+    def scores(multiple: int, *, padding_rows: bool) -> Tensor:
         for module in rows:
             module.multiple = multiple
         with torch.autocast("cpu", torch.bfloat16):
-            found: Tensor = model(*inputs, further_rows=further_rows)
+            found: Tensor = model(*inputs, padding_rows=padding_rows)
         return found
 
-    expected_NV = scores(1, further_rows=False)
-    logits_MV = scores(multiple, further_rows=True)
+    expected_NV = scores(1, padding_rows=False)
+    logits_MV = scores(multiple, padding_rows=True)
     assert len(logits_MV) == 11 + -11 % multiple
     torch.testing.assert_close(logits_MV[:11], expected_NV, rtol=0.01, atol=0.01)
-    torch.testing.assert_close(scores(multiple, further_rows=False), logits_MV[:11], rtol=0.0, atol=0.0)
+    torch.testing.assert_close(scores(multiple, padding_rows=False), logits_MV[:11], rtol=0.0, atol=0.0)
 
 
 def test_a_batch_of_nothing_but_padding() -> None:

@@ -49,7 +49,7 @@ def gradients(
     def logits(batch: Batch) -> Tensor:
         with arithmetic(dtype, CPU):
             scores_MV: Tensor = model(
-                batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, further_rows=True
+                batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, padding_rows=True
             )
         return scores_MV
 

@@ -8,20 +8,19 @@ Dimensions: B sentences still searched, K hypotheses of each, C candidates to co
 (bos among them), V target vocabulary.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from translate.decoding.hypothesis import Hypothesis, best_first, length_penalized
-from translate.decoding.step import StateT_contra, Step
+from translate.decoding.step import State, Step
 
 
 @torch.inference_mode()
 def beam_search(
-    step: Step[StateT_contra],
-    state: StateT_contra,
+    step: Step,
+    state: State,
     *,
     beam_size: int,
     length_penalty: float,
@@ -29,13 +28,12 @@ def beam_search(
     bos: int,
     eos: int,
     pad: int,
-    forbidden: Sequence[int] = (),
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations of each sentence of `state`: finished ones first, each kind best first.
 
     `limits` (int64, one for each sentence, at least 1, on the device of the step) are the maximum numbers of tokens,
-    including eos. Tokens in `forbidden` are never chosen. `length_penalty` is the alpha of `length_penalized`.
+    including eos. `length_penalty` is the alpha of `length_penalized`.
     A sentence leaves the batch as soon as no live hypothesis can still beat the worst of its `n_best` finished ones.
     It gets fewer than `n_best` only if no more translations exist within its limit.
     """
@@ -44,14 +42,13 @@ def beam_search(
     if length_penalty < 0:
         raise ValueError(f"length_penalty must be at least 0, not {length_penalty}: the search would stop too early")
     device = limits.device
-    forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
     found: dict[int, list[Hypothesis]] = {}
-    searched_B = torch.arange(len(limits), device=device)  # the place in `found` of each row that is left
+    searched_B = torch.arange(len(limits), device=device)  # the sentence that each remaining row belongs to
     beam = _Beam.start(len(limits), beam_size, bos, device)
     state.reorder(torch.zeros_like(beam.length_BK))
 
     while len(searched_B):
-        log_probs_BKV = step(beam.tokens_BKT[:, :, -1], state).index_fill_(-1, forbidden_ids, -torch.inf)
+        log_probs_BKV = step(beam.tokens_BKT[:, :, -1], state)
         parents_BK = beam.extend(log_probs_BKV, eos=eos, pad=pad)
 
         done_B = beam.is_decided(limits, length_penalty, n_best) | (limits < beam.tokens_BKT.shape[2])

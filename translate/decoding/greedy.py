@@ -3,40 +3,36 @@
 Dimensions: B sentences still searched, V target vocabulary, T tokens so far (bos among them).
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.step import StateT_contra, Step
+from translate.decoding.step import State, Step
 
 
 @torch.inference_mode()
 def greedy_search(
-    step: Step[StateT_contra],
-    state: StateT_contra,
+    step: Step,
+    state: State,
     *,
     limits: Tensor,
     bos: int,
     eos: int,
-    forbidden: Sequence[int] = (),
 ) -> list[Hypothesis]:
     """Search all sentences of `state` at once and drop each from the batch when it ends.
 
     `limits` (int64, one for each sentence, at least 1, on the device of the step) are the maximum numbers of tokens,
-    including eos. Tokens in `forbidden` are never chosen. The score of a hypothesis is its log-probability.
+    including eos. The score of a hypothesis is its log-probability.
     """
     device = limits.device
-    forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
     found: dict[int, Hypothesis] = {}
-    searched_B = torch.arange(len(limits), device=device)  # the place in `found` of each row that is left
+    searched_B = torch.arange(len(limits), device=device)  # the sentence that each remaining row belongs to
     tokens_BT = torch.full((len(limits), 1), bos, dtype=torch.int64, device=device)
     log_prob_B = torch.zeros(len(limits), dtype=torch.float64, device=device)
 
     while len(searched_B):
         length = tokens_BT.shape[1]
-        log_probs_BV = step(tokens_BT[:, -1:], state).squeeze(1).index_fill_(-1, forbidden_ids, -torch.inf)
+        log_probs_BV = step(tokens_BT[:, -1:], state).squeeze(1)
         best_B, token_B = log_probs_BV.max(dim=-1)
         log_prob_B = log_prob_B + best_B
         tokens_BT = torch.cat([tokens_BT, token_B[:, None]], dim=1)

@@ -7,26 +7,23 @@ Dimensions: B sentences still searched, K translations of each, C tokens that ma
 them), V target vocabulary.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from translate.decoding.hypothesis import Hypothesis, best_first
-from translate.decoding.step import StateT_contra, Step
+from translate.decoding.step import State, Step
 
 
 @torch.inference_mode()
 def sample(
-    step: Step[StateT_contra],
-    state: StateT_contra,
+    step: Step,
+    state: State,
     *,
     draws_BTK: Tensor,
     limits: Tensor,
     bos: int,
     eos: int,
     pad: int,
-    forbidden: Sequence[int] = (),
     temperature: float = 1.0,
     top_k: int | None = None,
 ) -> list[list[Hypothesis]]:
@@ -35,13 +32,12 @@ def sample(
     `draws_BTK` (float64) has a random number from 0 to below 1 for each token; a token depends on that number and the
     model alone, so a translation is the same in any batch. `limits` (int64, one for each sentence, at least 1) are the
     maximum numbers of tokens, including eos. Log-probabilities are divided by `temperature` before a token is drawn
-    from the `top_k` most probable ones (None: all). Tokens in `forbidden` are never drawn. The score of a hypothesis is
+    from the `top_k` most probable ones (None: all). The score of a hypothesis is
     its log-probability, regardless of temperature and `top_k`.
     """
     device = limits.device
-    forbidden_ids = torch.tensor(forbidden, dtype=torch.int64, device=device)
     found: dict[int, list[Hypothesis]] = {}
-    searched_B = torch.arange(len(limits), device=device)  # the place in `found` of each row that is left
+    searched_B = torch.arange(len(limits), device=device)  # the sentence that each remaining row belongs to
     size = (len(limits), draws_BTK.shape[2])
     tokens_BKT = torch.full((*size, 1), bos, dtype=torch.int64, device=device)
     log_prob_BK = torch.zeros(size, dtype=torch.float64, device=device)
@@ -50,7 +46,7 @@ def sample(
 
     while len(searched_B):
         length = tokens_BKT.shape[2]
-        log_probs_BKV = step(tokens_BKT[:, :, -1], state).index_fill_(-1, forbidden_ids, -torch.inf)
+        log_probs_BKV = step(tokens_BKT[:, :, -1], state)
         token_BK = _draw(log_probs_BKV, draws_BTK[:, length - 1], temperature, top_k)
         own_BK = log_probs_BKV.gather(2, token_BK.unsqueeze(2)).squeeze(2)
         log_prob_BK = log_prob_BK + own_BK.masked_fill(finished_BK, 0.0)

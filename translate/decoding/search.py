@@ -53,9 +53,11 @@ def search(
     order = order[lengths[order] > 0]
     found = [[Hypothesis((), 0.0, 0.0, finished=True)] for _ in sources]
 
+    forbidden = torch.tensor(FORBIDDEN, device=device)
+
     def step(last_BK: Tensor, state: Any) -> Tensor:
         check()
-        return model.step(last_BK, state)
+        return model.step(last_BK, state).index_fill_(-1, forbidden, -torch.inf)
 
     for start, stop in split_into_batches(1 + lengths[order], config.batch_tokens, None):
         places = order[start:stop]
@@ -64,7 +66,7 @@ def search(
         most = np.ceil(np.minimum(ratio * lengths[places], 1e6)).astype(np.int64) + config.max_extra + 1
         limits = torch.from_numpy(np.minimum(most, model.longest)).to(device)
         if config.search == "greedy":
-            best = greedy_search(step, state, limits=limits, bos=BOS, eos=EOS, forbidden=FORBIDDEN)
+            best = greedy_search(step, state, limits=limits, bos=BOS, eos=EOS)
             results = [[hypothesis] for hypothesis in best]
         elif config.search == "sample":
             results = sample(
@@ -77,7 +79,6 @@ def search(
                 bos=BOS,
                 eos=EOS,
                 pad=PAD,
-                forbidden=FORBIDDEN,
             )
         else:
             results = beam_search(
@@ -90,7 +91,6 @@ def search(
                 bos=BOS,
                 eos=EOS,
                 pad=PAD,
-                forbidden=FORBIDDEN,
             )
         for place, result in zip(places.tolist(), results, strict=True):
             found[place] = result

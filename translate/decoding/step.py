@@ -5,7 +5,7 @@ Search knows nothing else about it: a transformer, an ensemble and a table in a 
 Dimensions: B sentences still searched, K hypotheses of each (1 in greedy search), V target vocabulary.
 """
 
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -29,16 +29,14 @@ class State(Protocol):
         ...
 
 
-StateT_contra = TypeVar("StateT_contra", bound=State, contravariant=True)
-
-
-class Step(Protocol[StateT_contra]):
+class Step(Protocol):
     """One decoding step of all hypotheses."""
 
-    def __call__(self, last_tokens_BK: Tensor, state: StateT_contra, /) -> Tensor:
+    def __call__(self, last_tokens_BK: Tensor, state: Any, /) -> Tensor:
         """Append `last_tokens_BK` (int64; bos at first) to the hypotheses in `state`, which changes in place.
 
-        Returns float32 natural log-probabilities of the next token, BKV, none above 0: a fresh tensor, which search
-        may overwrite. Hypotheses that have ended are fed padding; what is returned for them is ignored.
+        Returns float32 natural log-probabilities of the next token, BKV, none above 0, and minus infinity for tokens
+        that must not be chosen: a fresh tensor, which search may overwrite. Hypotheses that have ended are fed padding;
+        what is returned for them is ignored.
         """
         ...

@@ -67,11 +67,11 @@ class Classifier(nn.Module):
         source_mask_BS: Tensor,
         target_BT: Tensor,
         target_mask_BT: Tensor | None,
-        further_rows: bool = False,
+        padding_rows: bool = False,
     ) -> Tensor:
         """Scores (logits) of the labels of each text, (B, L). The target is ignored: it is the label itself.
 
-        So is `further_rows`: the labels are few.
+        `padding_rows` is ignored, too, because labels are few.
         """
         return self._logits(source_BS, source_mask_BS)
 

@@ -38,7 +38,7 @@ class PreNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def before(self, x_BTD: Tensor) -> Tensor:
-        """What the sub-layer gets to see of `x_BTD`."""
+        """The input of the sub-layer."""
         return self.norm(x_BTD)
 
     def after(self, x_BTD: Tensor, change_BTD: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class PostNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def before(self, x_BTD: Tensor) -> Tensor:
-        """What the sub-layer gets to see of `x_BTD`."""
+        """The input of the sub-layer."""
         return x_BTD
 
     def after(self, x_BTD: Tensor, change_BTD: Tensor) -> Tensor:
@@ -118,9 +118,9 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Tensor, KeysValues]:
         """The block's output for the positions of `x_BTD`, and the self-attention keys and values up to there.
 
-        Without `past`, x holds a target prefix from its start, and each position sees itself and those before it.
-        With `past`, x holds just the next position, which sees all of the past and itself. `source` may have fewer
-        rows than x: then each serves the same number of consecutive rows of x (the hypotheses of a beam).
+        Without `past`, x holds a target prefix from its start, and each position attends to itself and those before
+        it. With `past`, x holds just the next position, which attends to all of the past and itself. `source` may have
+        fewer rows than x: then each serves the same number of consecutive rows of x (the hypotheses of a beam).
         """
         y_BTD = self.self_residual.before(x_BTD)
         start = 0 if past is None else past.length
@@ -131,7 +131,7 @@ class DecoderLayer(nn.Module):
         x_BTD = self.self_residual.after(x_BTD, found_BTD)
 
         y_BTD = self.cross_residual.before(x_BTD)
-        # Rotary positions apply here, too: a target word finds source words about as far from the start.
+        # Rotary positions apply here, too: a target word easily finds source words that are about as far from the start.
         found_BTD = self.cross_attention(y_BTD, source, mask_B1TS=source_mask_B11S, start=start)
         x_BTD = self.cross_residual.after(x_BTD, found_BTD)
 

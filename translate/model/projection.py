@@ -1,4 +1,4 @@
-"""The projection to the target vocabulary, which has as many columns as there are words: any number.
+"""The projection to the target vocabulary, whose size, an arbitrary number, is a bad length for rows of scores.
 
 Dimension letters in names: M rows, D model width, V target vocabulary.
 """

@@ -2,7 +2,7 @@
 
 Dimension letters in names: B sentences, K hypotheses of each, R = B x K rows, in which the hypotheses of a sentence
 are consecutive, S source positions, T target positions, D model width, V target vocabulary, N real target positions of
-a batch, without padding, M these and further rows. Masks are boolean and True at real tokens.
+a batch, without padding, M the same and rows of padding. Masks are boolean and True at real tokens.
 """
 
 from typing import cast
@@ -112,13 +112,13 @@ class Transformer(nn.Module):
         source_mask_BS: Tensor,
         target_BT: Tensor,
         target_mask_BT: Tensor | None,
-        further_rows: bool = False,
+        padding_rows: bool = False,
     ) -> Tensor:
         """Teacher forcing: scores (logits) of the token after each real target position, (N, V), row by row.
 
-        Target padding follows the real tokens, where no real position can see it. Without a target mask, there are
-        scores after padding, too. With `further_rows`, the scores of those rows may follow that `PaddedRows` adds: to
-        leave them out costs time and memory.
+        Target padding follows the real tokens, so no real position attends to it. Without a target mask, there are
+        scores after padding, too. With `padding_rows`, scores of the rows that `PaddedRows` adds may follow: to slice
+        them off costs time and memory.
         """
         source_mask_B11S = source_mask_BS[:, None, None, :]
         memory_BSD = self.encode(source_BS, source_mask_B11S)
@@ -127,7 +127,7 @@ class Transformer(nn.Module):
             x_BTD, _ = layer(x_BTD, None, layer.cross_attention.keys_values(memory_BSD), source_mask_B11S)
         x_ND = x_BTD.flatten(0, 1) if target_mask_BT is None else x_BTD[target_mask_BT]
         logits_MV = self.projection(self.rows(self.decoder_norm(x_ND)))
-        return logits_MV if further_rows else positions_of(logits_MV, [len(x_ND)])
+        return logits_MV if padding_rows else positions_of(logits_MV, [len(x_ND)])
 
     def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:
         """The encoder's output for every source position: (B, S, D)."""

@@ -97,7 +97,7 @@ class Update:
     def _logits(self, forward: Forward, batch: Batch) -> Tensor:
         with arithmetic(self.dtype, self.device):
             return forward(
-                batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, further_rows=True
+                batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, padding_rows=True
             )
 
     def _clip(self) -> Tensor:
