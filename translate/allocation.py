@@ -1,4 +1,4 @@
-"""The memory that tensors get: kept for the next ones, given back, and what to say when there is no more."""
+"""The memory of tensors: kept for reuse, returned to the operating system, and errors explained when it runs out."""
 
 import ctypes
 from collections.abc import Callable, Iterator
@@ -11,15 +11,15 @@ from translate.errors import TrainingError
 # From glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 
-# What errors of PyTorch say that have no type of their own: its allocator's on CPUs, and those of CUDA's libraries.
+# Texts of PyTorch's errors that are plain RuntimeErrors: from its allocator on CPUs, and from CUDA's libraries.
 OUT_OF_MEMORY = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
 
 
 def keep_memory() -> None:
     """Let glibc keep the memory of freed tensors for new ones, until `release_memory`.
 
-    Otherwise it returns every large tensor to the operating system, which clears each page before handing it out again:
-    a sixth of the CPU time of small models. No effect with other C libraries.
+    By default glibc returns every large tensor to the operating system, which clears each page before handing it out
+    again: a sixth of the CPU time of small models. No effect with other C libraries.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
@@ -31,8 +31,8 @@ def keep_memory() -> None:
 def release_memory() -> None:
     """Return free memory to the operating system.
 
-    Batches of ever new shapes leave holes of ever new sizes, and glibc keeps them all: without this, a process that
-    works on 500 MB grows to 2 GB. No effect with other C libraries.
+    Batches of ever new shapes fragment the heap, and glibc keeps all free blocks: without this, a process that works on
+    500 MB grows to 2 GB. No effect with other C libraries.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -1,4 +1,4 @@
-"""Where and in which arithmetic to compute: the device, and bfloat16 or float32."""
+"""Where and in which precision to compute: the device, and bfloat16 or float32."""
 
 import logging
 import math
@@ -13,21 +13,23 @@ from translate.errors import ConfigError
 
 log = logging.getLogger("translate")
 
-# Limits of the measurement that decides between bfloat16 and float32: rows and columns, or it would take seconds; how
-# often the products are computed in one attempt, and how many attempts there are; the seconds after which both stop
-# early, as on a CPU on which bfloat16 is slow, but not hopeless.
+# Limits of the measurement that decides between bfloat16 and float32, which would otherwise take seconds: size of the
+# matrices; how often an attempt computes their products; number of attempts; seconds after which an attempt, or the
+# series of them, stops early, as on a CPU on which bfloat16 is slow, but not hopeless.
 MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
 MOST_ATTEMPTS, MOST_SECONDS = 10, 0.5
 SLOW = 0.5  # below this speed relative to float32, bfloat16 is probably a mistake
 CLEARLY = 1.25  # above this relative speed, bfloat16 is worth it: other operations gain less, and times vary
 HOPELESS = 0.2  # below this relative speed in small products, bfloat16 is not tried in larger ones
-SMALL = 2**22  # multiplications: so many take far longer than a call of oneDNN, and not too long without instructions
+# Multiplications in a small product: enough to take far longer than a call of oneDNN does, and few enough for a CPU
+# without instructions for bfloat16.
+SMALL = 2**22
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """The name of an arithmetic in configs and reports."""
+    """The name of a dtype in configs and reports."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -44,19 +46,19 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
         raise ConfigError("device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu")
     if threads is not None:
         torch.set_num_threads(threads)
-    # How many matrix products oneDNN keeps the machine code of, a third of a megabyte each, and how many PyTorch's
-    # layer over it keeps once more; read at their first operation. Training needs a few dozen again and again (see
-    # rows.py), but by default both keep 1,024.
+    # Sizes of two caches for the machine code that oneDNN generates for each matrix product, a third of a megabyte: its
+    # own, and another in PyTorch's layer over it. Both are read at the first operation. Training needs a few dozen
+    # entries again and again (see rows.py), but by default each cache keeps 1,024.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
     os.environ.setdefault("LRU_CACHE_CAPACITY", "1")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def resolve_precision(name: str, device: torch.device, *, rows: int, width: int) -> torch.dtype:
-    """The arithmetic that `auto`, `float32` or `bfloat16` stands for on this device.
+    """The dtype that `auto`, `float32` or `bfloat16` stands for on this device.
 
-    On a CPU, `auto` measures, for batches of about this many `rows` and a model of this `width`. So does `bfloat16`, to
-    warn of a CPU without instructions for it.
+    On a CPU, `auto` measures which is faster, for batches of about this many `rows` and a model of this `width`.
+    `bfloat16` measures, too, to warn of a CPU without instructions for it.
     """
     if device.type == "cuda":
         best = torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
@@ -78,8 +80,8 @@ def resolve_precision(name: str, device: torch.device, *, rows: int, width: int)
 def _speed_up_of_bfloat16(rows: int, width: int) -> float:
     """How fast one thread computes the matrix products of linear layers in bfloat16, relative to float32.
 
-    With few rows first, because without instructions for bfloat16 the products of many would take seconds. It uses one
-    thread, which waits for no other.
+    It tries few rows first: without instructions for bfloat16, the products of many would take seconds. One thread is
+    used, because it never waits for others.
     """
     few = min(rows, max(1, SMALL // width**2))
     threads = torch.get_num_threads()
@@ -94,8 +96,8 @@ def _speed_up_of_bfloat16(rows: int, width: int) -> float:
 def _relative_speed(rows: int, width: int, attempts: int) -> float:
     """How fast the forward product of a linear layer and those for its gradients are in bfloat16, relative to float32.
 
-    Both arithmetics are tried in turn, and the best CPU time of each counts, so that neither the machine code that
-    oneDNN writes in the first attempt nor other work on the machine decides.
+    Both dtypes are tried in turn, and the best CPU time of each counts. So neither the time to generate machine code,
+    which oneDNN does in the first attempt, nor other work on the machine distorts the result.
     """
     best = {torch.float32: math.inf, torch.bfloat16: math.inf}
     began = time.thread_time()
@@ -110,7 +112,7 @@ def _relative_speed(rows: int, width: int, attempts: int) -> float:
 
 
 def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
-    """CPU time of the three products of a linear layer: the mean of several uses."""
+    """CPU time of the three products of a linear layer, in the forward and backward pass: the mean of several uses."""
     start, seconds, uses = time.thread_time(), 0.0, 0
     while uses < USES and seconds < MOST_SECONDS:
         torch.mm(x, weight)
@@ -123,8 +125,8 @@ def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
 def avoid_cudnn_attention() -> None:
     """Let PyTorch's other kernels do attention on GPUs where it prefers cuDNN's.
 
-    cuDNN makes a plan for every shape it has not seen, which takes a third of a second for both passes, and batches
-    keep having new shapes.
+    cuDNN builds an execution plan for every new shape, which takes a third of a second for forward and backward pass,
+    and batches keep having new shapes.
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # errors of file systems that have none
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # errors of file systems without locks
 
 
 @contextmanager
@@ -23,7 +23,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent / f".{path.name}.{secrets.token_hex(4)}"
-    try:  # Before the folder exists: Ctrl-C may come at any time, even within tempfile.TemporaryDirectory.
+    # `try` begins before the folder exists: Ctrl-C may come at any time, after which tempfile.TemporaryDirectory could
+    # leave its folder behind.
+    try:
         folder.mkdir()
         file = folder / path.name
         file.touch()
@@ -39,23 +41,23 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_open(path: Path) -> Iterator[BinaryIO]:
-    """The same, opened for writing."""
+    """Like `atomic_file`, but opened for writing."""
     with atomic_file(path) as place, place.open("wb") as file:
         yield file
 
 
 def atomic_write(path: Path, content: bytes) -> None:
-    """Write a file in one piece. OSError if that fails."""
+    """Write a file atomically. OSError if that fails."""
     with atomic_open(path) as file:
         file.write(content)
 
 
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
-    """Hold the lock of a file, which is created and stays; False if another process holds it.
+    """Hold the lock of a file, which is created and stays; yields False if another process holds it.
 
-    Some file systems have no locks: there it is as if there were no other process. OSError if the file cannot be
-    opened, as when it belongs to another user.
+    On file systems without locks, it always yields True. OSError if the file cannot be opened, as when it belongs to
+    another user.
     """
     lock = FileLock(path, timeout=0)
     try:
@@ -71,10 +73,10 @@ def try_lock(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def wait_for_lock(path: Path) -> Iterator[bool]:
-    """Wait for other processes that are inside, by the lock of a file that is removed when none is.
+    """Wait until no other process is inside, by the lock of a file, which is removed on leaving.
 
-    Because it is removed, two processes may rarely be inside together, and some file systems have no locks, where it
-    yields False: only for work that may be done twice. OSError if the folder cannot be written to.
+    Only for work that may be done twice: because the file is removed, two processes may rarely be inside together, and
+    on file systems without locks it does not wait, and yields False. OSError if the folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)

@@ -61,7 +61,7 @@ class SavedModel:
         return cls(config, source, target, tensors, values["about"])
 
     def model(self) -> Model:
-        """The model itself, in evaluation mode, where the weights are."""
+        """The model itself, in evaluation mode, on the device of the weights."""
         with WithoutDrawing():
             model = fresh_model(self.config, self.source, self.target)
         load_weights(model, self.weights)
@@ -69,9 +69,9 @@ class SavedModel:
 
 
 class WithoutDrawing(TorchFunctionMode):
-    """Leaves alone what random numbers would fill, for weights that are to be replaced.
+    """Skips random initialization, for weights that will be overwritten.
 
-    To draw them takes several times as long as to read a model, and would change the caller's random state.
+    Drawing them takes several times as long as reading a model, and would change the caller's random state.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -87,7 +87,7 @@ def fresh_model(config: Config, source: Codec, target: Codec) -> Model:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """All trained tensors by name; a tied one once, under its first name."""
+    """All parameters by name; a tied one only once, under its first name."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 

@@ -90,7 +90,7 @@ def train(
         if not is_to_go_on(run, values, identity, processes):
             log.info("%s is finished: there is nothing to resume", run.path)
             return run
-        precision = values["identity"]["dtype"]  # Keep what was measured at the start.
+        precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
     dtype = processes.on_first(lambda: arithmetic_of(config, device, precision))
     identity["dtype"] = name_of(dtype)
 
@@ -122,8 +122,8 @@ def train(
     if resume:
         trainer.resume(tensors, values)
         log.info("continuing after update %d of %d", trainer.progress.step, trainer.total_steps)
-    # Written only now, when nothing can refuse these settings any more, and without the limit of lengths estimated from
-    # this text: a config that extends it may be for other text.
+    # Written only now, when nothing can refuse these settings any more. `asked` lacks the max_ratio estimated from this
+    # text, because a config that extends the written one may be for other text.
     processes.on_first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
     warn_of_schedule(config, trainer)
     log.info("%s", describe(trainer, text.codecs, config.training.parallel))
@@ -184,7 +184,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
 
 
 def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
-    """The settings, with a length limit for searches that suits the text if they leave it open."""
+    """`config` with decoding.max_ratio estimated from the training pairs, unless it is set."""
     if config.decoding.max_ratio is not None:
         return config
     lengths = plan.source_lengths[plan.pairs], plan.target_lengths[plan.pairs]
@@ -232,7 +232,7 @@ def training_set(
 
 
 def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
-    """The run's folder, made.
+    """Create the run's folder, or check that this run may use the one that is there.
 
     Raises:
         CheckpointError: it holds a run that is neither to be resumed nor overwritten, or somebody's own files.
@@ -326,8 +326,8 @@ def prepare_model(
     """The model with which training begins.
 
     Raises:
-        DataError: a sentence is too long for its positions.
-        TrainingError: there is no room for its weights.
+        DataError: a sentence is too long for the model's learned positions.
+        TrainingError: there is not enough memory for its weights.
     """
     torch.manual_seed(config.seed)
     with explained_lack_of_memory(lambda: "for the model's weights; lower model.d_model, model.ffn or the vocabulary"):
@@ -357,14 +357,14 @@ def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair
 
 
 def arithmetic_of(config: Config, device: torch.device, precision: str) -> torch.dtype:
-    """The arithmetic to train in, by this `training.precision`; measured if that leaves it open."""
+    """The dtype to train in, for this value of `training.precision`; measured on a CPU if that is `auto`."""
     batch = config.training.batch
-    rows = batch.max_tokens * (2 if config.training.r_drop else 1)  # R-Drop passes every batch twice at once.
+    rows = batch.max_tokens * (2 if config.training.r_drop else 1)  # R-Drop puts every pair twice into one pass.
     return resolve_precision(precision, device, rows=rows, width=config.model.d_model)
 
 
 def validator(config: Config, text: PreparedText) -> Validator:
-    """What measures the model while it is trained."""
+    """The validator for this kind of text."""
     labelled = isinstance(config.data, LabelledDataConfig)
     if not labelled and (warning := spaces_warning(text.valid.target, text.codecs[1].language)):
         log.warning(warning)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from translate.errors import DataError
 
-CHUNK = 10_000  # lines that make a piece
+CHUNK = 10_000  # lines in a piece
 WORTHWHILE = 10  # pieces; with fewer, processes take longer to start than they save
 
 A = TypeVar("A")
@@ -38,9 +38,9 @@ def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def mapped(work: Callable[[A], B], pieces: Iterable[A], doing: str) -> Generator[B, None, None]:
-    """What `work` makes of each piece, in their order. To be closed if it is left before its end.
+    """The results of `work` for all pieces, in order. Close the generator if you do not exhaust it.
 
-    `work`, the pieces and the answers are pickled, and `doing` says in the log what it is.
+    `work`, the pieces and the results are pickled; `doing` describes the work in the log.
 
     Raises:
         DataError: one of the processes was killed.
@@ -58,12 +58,12 @@ def _in_processes(work: Callable[[A], B], pieces: Iterator[A], count: int) -> Ge
     workers: list[_Worker] = []
     busy: deque[_Worker] = deque()
     try:
-        with suppress(OSError):  # The system may allow fewer processes.
+        with suppress(OSError):  # The system may not allow so many processes.
             for _ in range(count):
                 workers.append(_Worker())
         if not workers:
             yield from map(work, pieces)
-        for worker in workers:  # After all have started, because a worker reads it only then.
+        for worker in workers:  # Only after starting all: this may block until the worker is up and reads.
             worker.ask(work)
         for number, piece in enumerate(pieces):
             if len(busy) == len(workers):
@@ -79,11 +79,12 @@ def _in_processes(work: Callable[[A], B], pieces: Iterator[A], count: int) -> Ge
 
 
 class _Worker:
-    """Another process: to be asked what to do with pieces, and then each piece."""
+    """A worker process. The first thing it is sent is the work, and then pieces, each of which it answers."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", START, *sys.path]
-        # Ctrl-C and what else is sent to all processes of a group reach only the one that asks, which ends the others.
+        # In a session of its own: signals to the whole process group, such as Ctrl-C, reach only this process, which
+        # then stops its workers.
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -123,9 +124,9 @@ answer_all()
 
 
 def answer_all() -> None:
-    """What another process does: read its work and then pieces from standard input, and write what comes of them."""
+    """The main loop of a worker process: read the work and then pieces from standard input, and write the results."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # so that nothing a library prints is taken for an answer
+    os.dup2(2, 1)  # Standard output becomes standard error: nothing printed is taken for an answer.
     with suppress(EOFError, BrokenPipeError):
         work = pickle.load(sys.stdin.buffer)
         while True:

@@ -6,8 +6,8 @@ from translate.config.loading import config_from_dict, differences
 from translate.config.schema import Config, CosineScheduleConfig, LinearScheduleConfig
 from translate.errors import CheckpointError, ConfigError
 
-# Where things are, how they are shown and how processes share the work, but not what is computed. Text is compared by
-# its content; validation searches greedily.
+# Settings that say where files are, what is shown and how processes share the work, but not what is computed. Those of
+# text are here because its content is compared, those of decoding because validation always searches greedily.
 FREE_TO_CHANGE = (
     "output",
     "device",
@@ -34,7 +34,7 @@ FREE_TO_CHANGE = (
     "training.samples",
 )
 
-# When a run ends.
+# Settings that decide when a run ends.
 PATIENCE = "training.patience"
 LENGTH = ("training.max_epochs", "training.max_steps", PATIENCE)
 
@@ -42,7 +42,7 @@ LENGTH = ("training.max_epochs", "training.max_steps", PATIENCE)
 def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
     """CheckpointError if a run would continue with settings or text other than those it began with.
 
-    Its length may change if no update depends on it: what was trained is then the beginning of the longer run.
+    The number of updates may change if no update depends on it: those made are then the beginning of a longer run.
     """
     old, new = _configs(before, now)
     changes = []
@@ -77,7 +77,7 @@ def is_free_to_change(key: str) -> bool:
 
 
 def _text(identity: list[Any]) -> list[Any]:
-    """The digests of both sides and, if they make a difference, the weights of corpora or files."""
+    """The digests of both sides and, unless all of them are 1, the weights of corpora or files."""
     return identity if any(weight != 1 for weight in identity[2:]) else identity[:2]
 
 

@@ -55,7 +55,7 @@ class RunFolder:
         return self.model.exists() or self.has_states()
 
     def is_taken(self) -> bool:
-        """Whether a run is here, or what is left of a finished one whose model and states lie elsewhere by now."""
+        """Whether a run is here, or the rest of a finished one whose model and states have been moved away."""
         return self.is_started() or self.finished.is_file()
 
     def was_used(self) -> bool:
@@ -63,9 +63,9 @@ class RunFolder:
         return self.is_taken() or self.metrics.exists()
 
     def files_of_others(self) -> list[Path]:
-        """Somebody's own files, which a run would replace or remove: those here if no run has written the config.
+        """Files that no run has written, but that a new run would replace or remove.
 
-        A model, a state and finished.json count as a run's.
+        If a run has written the config, or left a model, a state or finished.json, all files count as the run's own.
         """
         if self.is_taken():
             return []
@@ -80,7 +80,7 @@ class RunFolder:
         return bool(tensor_files(self.states))
 
     def was_cut_off(self, config: str) -> bool:
-        """Whether a run by this config ended between its first model and its first state, as on a full disk."""
+        """Whether a run by this config ended before it wrote a state, as on a full disk; it may have left a model."""
         if self.has_states() or self.finished.exists():
             return False
         with suppress(OSError, ValueError):
@@ -97,7 +97,7 @@ class RunFolder:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Wraps a training in this folder, which is made. CheckpointError if another one is running here."""
+        """Locks this folder, which is created, for one training. CheckpointError if another one is using it."""
         self.make()
         with ExitStack() as stack:
             with self._writing():
@@ -109,7 +109,7 @@ class RunFolder:
             yield
 
     def make(self) -> None:
-        """Make the folders."""
+        """Create the folders."""
         with self._writing():
             self.states.mkdir(parents=True, exist_ok=True)
 
@@ -133,7 +133,7 @@ class RunFolder:
         atomic_write(self.config, (WRITTEN + config).encode())
 
     def _tidy(self) -> None:
-        """Remove what a process left that was killed while writing."""
+        """Remove temporary files left by a process that was killed while writing."""
         for file in (self.model, self.config, self.finished):
             for folder in self.path.glob(f".{file.name}.*/"):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -173,7 +173,7 @@ def is_report(path: Path) -> bool:
 
 
 def would_be_replaced(file: Path) -> CheckpointError:
-    """What is wrong where a run would replace or remove somebody's own file."""
+    """The error if a run would replace or remove a file that is not its own."""
     return CheckpointError(f"{file} would be replaced or removed by the run; move it, or use another folder: output=…")
 
 

@@ -23,7 +23,7 @@ DIGEST = "sha256"
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-    """Write tensors and values (plain JSON) to `path`, in one piece even if the machine stops in the middle.
+    """Write tensors and values (plain JSON) to `path`, atomically even if the machine stops in the middle.
 
     Raises:
         CheckpointError: the file cannot be written; an earlier one is left as it was.
@@ -33,7 +33,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str
     metadata = {VALUES: text, DIGEST: _digest(stored, text)}
     try:
         with atomic_file(path) as file:
-            # Not `save`, which copies everything, and blocks all other threads meanwhile.
+            # Not `save`, which copies everything into one bytes object, and blocks all other threads meanwhile.
             save_file(stored, file, metadata)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
@@ -65,7 +65,7 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
             inside = path / "model.safetensors"  # where a run has its model
             hint = f"did you mean {inside}?" if inside.is_file() else "a model is a .safetensors file"
             raise CheckpointError(f"{path} is {what}; {hint}")
-        path.open("rb").close()  # The library says of a file that may not be read that it does not exist.
+        path.open("rb").close()  # Without permission to read a file, safetensors says that it does not exist.
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping

@@ -1,4 +1,4 @@
-"""Validation while training: how surprised the model is by the references, and how good its own answers are."""
+"""Validation during training: the loss on the references, and the quality of the model's own translations or labels."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -19,13 +19,14 @@ from translate.text.codec import Codec
 from translate.training.loss import smoothed_loss_
 from translate.training.progress import Validation, perplexity
 
-MOST_TOKENS = 4096  # of a batch of references
+MOST_TOKENS = 4096  # tokens of a batch of references
 
 
 class Validator:
-    """Measures translations of one validation text, found greedily whatever the settings say: beams are slower.
+    """Measures the model on one validation text, by greedy search whatever the settings say: beam search is slower.
 
-    References are scored in batches no larger than those of training, `batch`, so that lowering them there works here.
+    The loss is computed on batches no larger than those of training, `batch`: whoever lowers these to save memory
+    lowers both.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Validator:
         self.dataset = dataset
         self.target = target
         self.decoding = decoding.model_copy(update={"search": "greedy"})
-        # References are used as written, except that a lower-casing model's are lower-cased, too.
+        # References are used as written, but lower-cased if the model's text is.
         self.references = [target.tokenizer.normalize(line) for line in text.target]
         self.bleu = "BLEU (lower-cased)"
         if has_capitals(self.references) or not has_capitals(text.target):
@@ -114,7 +115,7 @@ class Validator:
 
 
 def has_capitals(lines: Iterable[str]) -> bool:
-    """Whether there is a capital letter."""
+    """Whether any line has a capital letter."""
     return any(line != line.lower() for line in lines)
 
 

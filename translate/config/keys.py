@@ -11,15 +11,15 @@ from translate.config.schema import Config, Section
 
 
 def sections_at(field: FieldInfo) -> list[type[Section]]:
-    """The sections allowed at a key: none for a single value, several where `kind` chooses."""
-    return [kind for kind, _ in _alternatives(field) if isinstance(kind, type) and issubclass(kind, Section)]
+    """The sections allowed at a key: none for a single value, several in a union of which `kind` chooses a member."""
+    return [member for member, _ in _members(field) if isinstance(member, type) and issubclass(member, Section)]
 
 
 def items_at(field: FieldInfo) -> list[type[Section]]:
     """The sections allowed in a list at a key."""
-    lists = [kind for kind, _ in _alternatives(field) if get_origin(kind) is list]
-    members = [member for kind in lists for member, _ in _split(get_args(kind)[0], [])]
-    return [member for member in members if isinstance(member, type) and issubclass(member, Section)]
+    lists = [member for member, _ in _members(field) if get_origin(member) is list]
+    items = [item for member in lists for item, _ in _split(get_args(member)[0], [])]
+    return [item for item in items if isinstance(item, type) and issubclass(item, Section)]
 
 
 def fields_named(key: str, sections: Sequence[type[Section]]) -> list[FieldInfo]:
@@ -54,21 +54,21 @@ def kind_of(section: type[Section]) -> str | None:
 
 def is_path(field: FieldInfo) -> bool:
     """Whether a string at this key is a path."""
-    return any(kind is Path for kind, _ in _alternatives(field))
+    return any(member is Path for member, _ in _members(field))
 
 
 def choices(field: FieldInfo) -> list[str]:
     """The words allowed at this key, if it takes only certain ones."""
-    return [word for kind, _ in _alternatives(field) if get_origin(kind) is Literal for word in get_args(kind)]
+    return [word for member, _ in _members(field) if get_origin(member) is Literal for word in get_args(member)]
 
 
 def allowed(fields: Sequence[FieldInfo]) -> str:
-    """What is allowed at a key, as in `a number above 0 or null`. Several fields: the same key of several kinds."""
+    """What is allowed at a key, as in `a number above 0 or null`. Several fields: the same key in sections by kind."""
     if words := [word for field in fields for word in choices(field)]:
         return f"one of {', '.join(words)}" if len(words) > 1 else words[0]
     if kinds := [name for section in sections_at(fields[0]) if (name := kind_of(section))]:
         return f"a section of kind {' or '.join(kinds)}"
-    return " or ".join(_in_words(kind, limits) for kind, limits in _alternatives(fields[0]))
+    return " or ".join(_in_words(member, limits) for member, limits in _members(fields[0]))
 
 
 def show(value: Any) -> str:
@@ -87,12 +87,13 @@ def show(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
-def _alternatives(field: FieldInfo) -> list[tuple[Any, list[Any]]]:
-    """The members of a field's type, each with its limits."""
+def _members(field: FieldInfo) -> list[tuple[Any, list[Any]]]:
+    """The members of a field's type if it is a union, otherwise the type itself; each with its limits, such as `gt`."""
     return list(_split(field.annotation, field.metadata))
 
 
 def _split(annotation: Any, limits: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """The members of a type, taken out of any `Annotated` and unions, with their limits added to `limits`."""
     if get_origin(annotation) is Annotated:
         inner, *extra = get_args(annotation)
         more = [limit for item in extra for limit in (item.metadata if isinstance(item, FieldInfo) else [item])]
@@ -104,21 +105,21 @@ def _split(annotation: Any, limits: list[Any]) -> Iterator[tuple[Any, list[Any]]
         yield annotation, limits
 
 
-def _in_words(kind: Any, limits: list[Any]) -> str:
-    if isinstance(kind, type) and issubclass(kind, Section):
-        return f"a section with {', '.join(kind.model_fields)}"
-    if get_origin(kind) is tuple:
-        items = get_args(kind)
-        each = " or ".join(_in_words(*member) for member in _split(items[0], []))
+def _in_words(member: Any, limits: list[Any]) -> str:
+    if isinstance(member, type) and issubclass(member, Section):
+        return f"a section with {', '.join(member.model_fields)}"
+    if get_origin(member) is tuple:
+        items = get_args(member)
+        each = " or ".join(_in_words(*item) for item in _split(items[0], []))
         return f"a list of {len(items)}, each {each}"
-    if get_origin(kind) is list:
-        return f"a list (each {' or '.join(_in_words(*member) for member in _split(get_args(kind)[0], []))})"
-    if get_origin(kind) is Literal:
-        return f"one of {', '.join(get_args(kind))}"
-    if kind in (int, float):
-        return f"{'a whole number' if kind is int else 'a number'}{_range(limits)}"
+    if get_origin(member) is list:
+        return f"a list (each {' or '.join(_in_words(*item) for item in _split(get_args(member)[0], []))})"
+    if get_origin(member) is Literal:
+        return f"one of {', '.join(get_args(member))}"
+    if member in (int, float):
+        return f"{'a whole number' if member is int else 'a number'}{_range(limits)}"
     text = "text (not empty)" if any(getattr(limit, "min_length", 0) for limit in limits) else "text"
-    return {bool: "true or false", str: text, Path: "a path", NoneType: "null"}[kind]
+    return {bool: "true or false", str: text, Path: "a path", NoneType: "null"}[member]
 
 
 def _range(limits: list[Any]) -> str:

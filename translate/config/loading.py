@@ -23,10 +23,10 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """
     problems: list[str] = []
     given = _read(path, (), problems)
-    asked = Given({}, "overrides", Path.cwd())
+    overriding = Given({}, "overrides", Path.cwd())
     for override in overrides:
-        asked = _merge(asked, _override(override, problems), ())
-    given = _merge(given, asked, (Config,))
+        overriding = _merge(overriding, _override(override, problems), ())
+    given = _merge(given, overriding, (Config,))
 
     config, more = check(_plain(given, (Config,)), lambda key_path: _place(given, key_path))
     problems += more
@@ -93,7 +93,7 @@ def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
 
 
 def _override(override: str, problems: list[str]) -> Given:
-    """`section.key=value` as the mapping it stands for; an empty one if it cannot be read."""
+    """`section.key=value` as nested mappings; an empty one if it cannot be read."""
     place = f"override {override!r}"
     nothing = Given({}, place, Path.cwd())
     dotted, equals, text = override.partition("=")
@@ -120,7 +120,11 @@ def _override(override: str, problems: list[str]) -> Given:
 
 
 def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Given:
-    """`child` merged over `base`, key by key; `sections` are those allowed here, none to keep every key."""
+    """`child` merged over `base`, key by key.
+
+    `sections` are those that the schema allows here. If `child` chooses one of them by `kind`, keys of `base` that only
+    others have are dropped.
+    """
     if not (isinstance(base.value, dict) and isinstance(child.value, dict)):
         return child
     kind = child.value["kind"].value if "kind" in child.value else None
@@ -134,7 +138,7 @@ def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Give
 
 
 def _drop_other_kinds(given: Given, chosen: Sequence[type[Section]], known: Sequence[type[Section]]) -> Given:
-    """`given` without keys, at any depth, of `known` sections that are not `chosen`; a key that none knows stays."""
+    """`given` without the keys, at any depth, that sections in `known` have but none in `chosen`. Unknown keys stay."""
     if not (chosen and isinstance(given.value, dict)):
         return given
     kept = {
@@ -175,7 +179,8 @@ def _values(given: Given) -> Any:
 
 def _absolute(path: str, folder: Path) -> Path:
     whole = folder / _expand_home(path)
-    # A link keeps its own name, which may say how the file is packed; what it points to may be named by a digest.
+    # A symbolic link keeps its own name, because that may say how the file is compressed (.gz), while the name of the
+    # file that it points to may be a mere digest.
     return resolved(whole) if whole.name in ("", "..") else resolved(whole.parent) / whole.name
 
 
@@ -196,7 +201,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def _complete(config: Config, name: str) -> Config:
-    """The config with `best` filled in, and paths that the schema leaves open or relative placed in the project."""
+    """The config with `best` filled in, and with paths in the project where the default is null or relative."""
     root = project_root()
     checkpoints = root / "checkpoints"
     data = config.data.model_copy(
@@ -208,6 +213,7 @@ def _complete(config: Config, name: str) -> Config:
 
 
 def _place(given: Given, path: KeyPath) -> str | None:
+    """Where the value at `path` was written; None if it was not."""
     for key in path:
         in_list = isinstance(given.value, list) and isinstance(key, int)
         if not (in_list or (isinstance(given.value, dict) and key in given.value)):
@@ -226,6 +232,7 @@ def _shown(flat: dict[str, Any], key: str) -> str:
 
 
 def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """The single values by their dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}

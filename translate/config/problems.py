@@ -1,7 +1,22 @@
-"""Everything that is wrong with a set of values, in a user's terms.
+"""Everything that is wrong with the values of a config, in a user's terms.
 
-pydantic checks; this file finds the key behind each of its errors and says what was given, what is allowed and what was
-probably meant. It knows nothing about files: the caller says where the value at a path was written.
+pydantic validates the values. This file turns each of its errors into a line that names the key and says what was
+given, what is allowed and what was probably meant. For example, if run.yaml is
+
+    model:
+      dropot: 0.2
+      heads: 7
+
+then pydantic's error is `{"type": "extra_forbidden", "loc": ("model", "transformer", "dropot"), ...}`, and the line is
+
+    run.yaml:2: model.dropot: unknown key; did you mean 'dropout'?
+
+pydantic looks for contradictions between settings only once each of them is valid. So bad values are removed, and the
+rest is validated again: here, only the second validation finds that 7 heads do not divide the width of the model. Where
+a key allows several types (a union), pydantic reports a mistake once for each type that does not fit. Only the errors
+at the longest paths are kept, one for each path.
+
+This file knows nothing about YAML files: the caller says where the value at a path was written.
 """
 
 import contextlib
@@ -34,33 +49,35 @@ _BOOLEAN_WORDS = {"yes": True, "on": True, "no": False, "off": False}
 
 @dataclass(frozen=True)
 class _Problem:
-    paths: tuple[KeyPath, ...]  # the settings to blame; several contradict each other
+    paths: tuple[KeyPath, ...]  # the settings to blame; several if they contradict each other
     cause: KeyPath  # what to remove so that the rest can be checked
     text: str
 
 
 def check(values: dict[str, Any], place: Callable[[KeyPath], str | None]) -> tuple[Config | None, list[str]]:
-    """The config, or None and every problem as `PLACE: KEY: WHAT`. `place` must know at least the empty path."""
+    """The config, or None and every problem as `PLACE: KEY: WHAT`.
+
+    `place` says where the value at a path was written, or None if it was not. For the empty path, it must not be None.
+    """
     values = copy.deepcopy(values)
-    taken: list[KeyPath] = []
+    removed: list[KeyPath] = []
     lines: list[str] = []
     while True:
         try:
             config = Config.model_validate(values)
-            return (None if taken else config), lines
+            return (None if removed else config), lines
         except ValidationError as error:
             problems = _problems(error.errors(include_url=False), values)
-        # Contradictions are found only once every single value is valid, so defaults replace the bad ones; what is
-        # found then is reported, unless it is about such a default.
+        # A problem with a key that was removed in an earlier round is about its default, which the user did not write.
         for problem in problems:
-            if not any(_overlap(path, other) for path in problem.paths for other in taken):
+            if not any(_overlap(path, other) for path in problem.paths for other in removed):
                 lines.append(f"{_places(problem.paths, place)}: {problem.text}")
         before = copy.deepcopy(values)
         for problem in problems:
-            for path in map(_outside_lists, problem.paths) if len(problem.paths) > 1 else (problem.cause,):
-                _take_away(values, path)
-                taken.append(path)
-        if values == before:
+            for path in map(_up_to_list, problem.paths) if len(problem.paths) > 1 else (problem.cause,):
+                _remove(values, path)
+                removed.append(path)
+        if values == before:  # Another round would find the same.
             return None, lines
 
 
@@ -70,7 +87,8 @@ def _problems(errors: list[ErrorDetails], values: dict[str, Any]) -> list[_Probl
         of_error = _contradictions(error, values) if error["type"] == "value_error" else [_problem(error, values)]
         for problem in of_error:
             found.setdefault(problem.paths[0], problem)
-    # Where text or a section is allowed, a section with a bad key is also "not text": only report the deeper problem.
+    # Where a union allows text or a section, pydantic reports a bad key in a section, and also that the section is not
+    # text. Only the problem with the longer path is kept.
     return [
         problem
         for path, problem in found.items()
@@ -79,6 +97,7 @@ def _problems(errors: list[ErrorDetails], values: dict[str, Any]) -> list[_Probl
 
 
 def _contradictions(error: ErrorDetails, values: dict[str, Any]) -> list[_Problem]:
+    """The contradictions that a section's validator raised together as one ConflictError."""
     path = _key_path(error["loc"], values)
     conflicts = error["ctx"]["error"]
     assert isinstance(conflicts, ConflictError)
@@ -97,11 +116,11 @@ def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
     if path and isinstance(path[-1], int):
         path = path[:-1]  # What a list may contain is reported for the list as a whole.
     cause = path
-    # Only for keys: if a list is too short, the list itself is wrong.
+    # pydantic also calls an item of a list missing if the list is too short; then the list itself is wrong.
     missing = error["type"] == "missing" and isinstance(error["loc"][-1], str)
     if missing:
         path = (*path, str(error["loc"][-1]))
-    if error["type"].startswith("union_tag"):
+    if error["type"].startswith("union_tag"):  # `kind` is missing or unknown.
         path = (*path, "kind")
     value = _value_at(values, path)
     key = str(path[-1])
@@ -117,7 +136,7 @@ def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
 
 
 def _key_path(location: tuple[int | str, ...], values: Any) -> KeyPath:
-    """pydantic's location without the parts that lead to no section: plain list items, alternatives of a union."""
+    """pydantic's location reduced to keys and sections in lists: without names of union members, and other indices."""
     path: list[str | int] = []
     for part in location:
         is_item = isinstance(values, list) and isinstance(part, int) and part < len(values)
@@ -133,7 +152,7 @@ def _sections_at(path: KeyPath, values: dict[str, Any]) -> list[type[Section]]:
     for depth, key in enumerate(path):
         if isinstance(key, int):
             continue
-        in_list = any(isinstance(place, int) for place in path[depth + 1 : depth + 2])
+        in_list = any(isinstance(part, int) for part in path[depth + 1 : depth + 2])
         sections = (items_below if in_list else sections_below)(key, sections)
         kind = _value_at(values, (*path[: depth + 1], "kind"))
         sections = [section for section in sections if kind_of(section) == kind] or sections
@@ -143,13 +162,13 @@ def _sections_at(path: KeyPath, values: dict[str, Any]) -> list[type[Section]]:
 def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     above, key = path[:-1], str(path[-1])
     known = list(_sections_at(above, values)[0].model_fields)
-    everywhere = [(place, section) for place, section in all_sections() if key in section.model_fields]
-    here = [section for place, section in everywhere if place == _dotted(above)]
+    everywhere = [(home, section) for home, section in all_sections() if key in section.model_fields]
+    here = [section for home, section in everywhere if home == _dotted(above)]
     if kinds := [kind for section in here if (kind := kind_of(section))]:
         kind = _value_at(values, (*above, "kind"))
         return f"unknown key of kind {show(kind)}; {key} belongs to {_kinds(kinds)}"
     if everywhere and not here and key != "kind":
-        homes = dict.fromkeys(place or "the top level" for place, _ in everywhere)
+        homes = dict.fromkeys(home or "the top level" for home, _ in everywhere)
         return f"unknown key; {key!r} belongs to {' and '.join(homes)}"
     name, colon, value = key.partition(":")
     if colon and name in known:
@@ -179,6 +198,7 @@ def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
 
 
 def _fits(value: Any, key: str, section: type[Section]) -> bool:
+    """Whether the section allows this value at this key; other keys may be missing."""
     try:
         section.model_validate({key: value})
     except ValidationError as error:
@@ -210,7 +230,7 @@ def _value_at(values: Any, path: KeyPath) -> Any:
     return values
 
 
-def _take_away(values: dict[str, Any], path: KeyPath) -> None:
+def _remove(values: dict[str, Any], path: KeyPath) -> None:
     if not path:
         return
     above = _value_at(values, path[:-1])
@@ -218,8 +238,8 @@ def _take_away(values: dict[str, Any], path: KeyPath) -> None:
         above.pop(path[-1], None)
 
 
-def _outside_lists(path: KeyPath) -> KeyPath:
-    """The path, or that of the first list on the way: an item without its keys may contradict itself still."""
+def _up_to_list(path: KeyPath) -> KeyPath:
+    """The path up to the first list on the way: without some of its keys, an item of it may still be contradictory."""
     return tuple(takewhile(lambda key: not isinstance(key, int), path))
 
 
@@ -228,12 +248,13 @@ def _dotted(path: KeyPath) -> str:
 
 
 def _overlap(one: KeyPath, other: KeyPath) -> bool:
+    """Whether the paths are the same, or one leads to the other."""
     length = min(len(one), len(other))
     return one[:length] == other[:length]
 
 
 def _places(paths: tuple[KeyPath, ...], place: Callable[[KeyPath], str | None]) -> str:
-    """Where the settings at `paths` were written; if none was, the section above the first."""
+    """Where the settings at `paths` were written; if none was, where the nearest section above the first one was."""
     if given := dict.fromkeys(where for path in paths if (where := place(path))):
         return ", ".join(given)
     return next(where for depth in reversed(range(len(paths[0]))) if (where := place(paths[0][:depth])))

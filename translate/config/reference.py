@@ -51,13 +51,15 @@ def reference() -> str:
 def _described() -> Iterator[tuple[str, type[Section]]]:
     """Each section once, with its title: the paths where it is allowed, such as `data.train`, `data.valid`, and a kind.
 
-    A section that has none is told from others at its path by the kind of the section that holds it.
+    Two sections without a kind may share a path, such as `data.filter`. The title of the second then names the kind of
+    the section that contains it.
     """
     places: dict[type[Section], dict[str, None]] = {}
     for path, section in all_sections():
         places.setdefault(section, {})[path] = None
     titles: set[str] = set()
-    kinds: dict[str, str] = {}  # by path; depth first, what a section holds comes before the next kind of it
+    # The kind last seen at each path. As the order is depth first, it is that of the section that contains this one.
+    kinds: dict[str, str] = {}
     for section, paths in places.items():
         title = ", ".join(f"`{path}`" for path in paths if path) or "Top level"
         if kind := kind_of(section):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-# Strict types refuse "12" for a number; a path is the exception, because YAML knows only strings.
+# Types are strict, so "12" is no number. Paths and tuples are the exceptions, because YAML has only strings and lists.
 AnyPath = Annotated[Path, Field(strict=False)]
 Split = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -117,7 +117,7 @@ class FilterConfig(Section):
 
 
 class CorpusConfig(Section):
-    """Where text of any kind lies."""
+    """Where the text is, of either kind."""
 
     kind: Literal["parallel", "labelled"]
     root: AnyPath = Field(
@@ -196,7 +196,7 @@ class LabelledDataConfig(CorpusConfig):
 
 
 class WordTokenizerConfig(Section):
-    """Words, cut by spaCy, with a vocabulary of the most frequent ones."""
+    """Words, split by spaCy, with a vocabulary of the most frequent ones."""
 
     kind: Literal["word"] = Field("word", description="Words of spaCy's tokenizer.")
     lowercase: bool = Field(False, description="Lower-case the text before anything else.")
@@ -204,7 +204,7 @@ class WordTokenizerConfig(Section):
     max_size: Size | None = Field(None, description="Keep at most this many words, not counting specials.")
     source_model: str | None = Field(
         None,
-        description="spaCy model whose tokenizer cuts the source. Default: `spacy.blank(language)`, which needs no "
+        description="spaCy model whose tokenizer splits the source. Default: `spacy.blank(language)`, which needs no "
         "download.",
     )
     target_model: str | None = Field(None, description="The same for the target.")
@@ -258,17 +258,17 @@ class BpeTokenizerConfig(SubwordConfig):
     )
     min_freq: Size = Field(2, description="Merge only pairs that occur at least this often.")
     byte_fallback: bool = Field(
-        False, description="Spell characters that the training text lacks in bytes, so that nothing is ever unknown."
+        False, description="Split characters that the training text lacks into bytes, so that nothing is ever unknown."
     )
     dropout: Share = Field(
         0.0,
         description="BPE-dropout (Provilkov et al., 2020): leave out each merge with this probability during training, "
-        "so that every epoch cuts the text differently; try 0.1.",
+        "so that every epoch segments the text differently; try 0.1.",
     )
 
 
 class WordPieceTokenizerConfig(SubwordConfig):
-    """WordPiece as in BERT (Devlin et al., 2019): learned by merging like BPE, cut by the longest piece that fits."""
+    """WordPiece as in BERT (Devlin et al., 2019): learned by merging like BPE; splits off the longest piece first."""
 
     kind: Literal["wordpiece"] = Field("wordpiece", description="WordPiece.")
     vocab_size: Size = Field(6000, description="Maximum number of pieces to learn, not counting specials.")
@@ -276,7 +276,7 @@ class WordPieceTokenizerConfig(SubwordConfig):
 
 
 class UnigramTokenizerConfig(SubwordConfig):
-    """Unigram language model (Kudo, 2018): pieces have probabilities, and text is cut in the likeliest way."""
+    """Unigram language model (Kudo, 2018): pieces have probabilities, and text is split in the most probable way."""
 
     kind: Literal["unigram"] = Field("unigram", description="Unigram language model.")
     vocab_size: Size = Field(6000, description="Maximum number of pieces to learn, not counting specials.")
@@ -293,7 +293,7 @@ class TextConfig(Section):
         | WordPieceTokenizerConfig
         | UnigramTokenizerConfig,
         Field(discriminator="kind"),
-    ] = Field(WordTokenizerConfig(), description="How text is cut into tokens.")
+    ] = Field(WordTokenizerConfig(), description="How text is split into tokens.")
     joint_vocabulary: bool = Field(False, description="One vocabulary for both languages instead of one for each.")
 
 
@@ -304,9 +304,7 @@ class EncoderConfig(Section):
     """The embedding and the encoder, with the settings that they share with a decoder."""
 
     kind: Literal["transformer", "classifier"]
-    d_model: Size = Field(
-        256, description="Width of the model: numbers in the vector of each token, from block to block."
-    )
+    d_model: Size = Field(256, description="Width of the model: length of the vector of each token between the blocks.")
     ffn: Size = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
     encoder_layers: Size = Field(3, description="Number of encoder blocks.")
     heads: Size = Field(
@@ -347,8 +345,9 @@ class EncoderConfig(Section):
     )
     embedding_init: Literal["normal", "xavier"] = Field(
         "normal",
-        description="Initial values of embeddings. normal: tokens weigh about as much as positions. xavier: Xavier's "
-        "uniform, like all other matrices; embeddings start small and move faster.",
+        description="Initial values of embeddings. normal: drawn so that embeddings are about as large as position "
+        "encodings. xavier: Xavier's uniform distribution, as for all other matrices; embeddings start smaller, and "
+        "change faster.",
     )
 
     def conflicts(self) -> Iterator[Conflict]:
@@ -403,8 +402,8 @@ class BatchConfig(Section):
     max_sentences: PositiveInt | None = Field(None, description="Maximum number of sentence pairs in a batch.")
     accumulate: PositiveInt = Field(
         1,
-        description="Number of batches whose gradients are summed for each update. Several processes work on whole "
-        "batches as far as the batches divide evenly, and split the others.",
+        description="Number of batches whose gradients are summed for each update. Several processes get equally many "
+        "of these batches; each one left over is split among all processes.",
     )
 
 
@@ -526,16 +525,17 @@ class TrainingConfig(Section):
     activation_checkpointing: bool = Field(
         False,
         description="Keep only the inputs of each block, and recompute the rest for the gradient (Chen et al., 2016): "
-        "far less memory, and updates that take up to a third longer. The weights are those of one worker; workers and "
-        "CUDA graphs are off.",
+        "far less memory, and updates that take up to a third longer. It switches off workers and CUDA graphs (see "
+        "`plain`); weights become the same as without it, with one worker.",
     )
     plain: list[Literal["attention", "dropout", "rows", "projection", "loss", "memory", "workers", "graphs"]] = Field(
         [],
-        description="Fast paths to switch off, if you suspect one of an error. On CPUs: attention (written out), "
-        "dropout (of 16 random bits), rows (of matrix products in bfloat16, padded to numbers that come again), "
-        "projection (whose scores begin at cache lines in float32), loss (with its gradient in one pass), memory (kept "
-        "between updates), workers (two threads with half of each update, in one process; off without the fast "
-        "attention and dropout). On a GPU with one process: graphs (updates recorded and replayed as CUDA graphs).",
+        description="Optimizations to switch off, if you suspect one of an error. On CPUs: attention (its steps one by "
+        "one in place of PyTorch's operator), dropout (with 16 random bits per element), rows (padding matrices in "
+        "bfloat16 to few distinct numbers of rows), projection (aligning rows of scores in float32 to cache lines), "
+        "loss (computing its gradient in the forward pass), memory (keeping freed memory for later tensors), workers "
+        "(two threads in one process, each with half of an update; they need the fast attention and dropout). On a GPU "
+        "with one process: graphs (recording updates, and replaying them as CUDA graphs).",
     )
     validate_every: PositiveInt | None = Field(
         None, description="Updates between validations. Default: once per epoch."
@@ -546,7 +546,7 @@ class TrainingConfig(Section):
     keep_last: PositiveInt = Field(2, description="Number of training states to keep.")
     average_last: Annotated[int, Field(ge=2)] | None = Field(
         None,
-        description="At the end, also validate the mean of the weights at the last validations, this many of them, and "
+        description="At the end, average the weights of this many last validations, validate the average as well, and "
         "keep it if it is the best model.",
     )
     best: Literal["bleu", "chrf", "accuracy", "loss"] | None = Field(
@@ -560,7 +560,7 @@ class TrainingConfig(Section):
     )
     log_every: PositiveInt = Field(
         50,
-        description="Updates between rows of the metrics log, and between console lines if the output is no terminal.",
+        description="Updates between rows of the metrics log, and between console lines if that is not a terminal.",
     )
     samples: Annotated[int, Field(ge=0, le=10_000)] = Field(
         3, description="Number of translations shown at each validation."
@@ -610,7 +610,7 @@ class DecodingConfig(Section):
         "the ratio that 99 in 100 training pairs need, and at least 2.",
     )
     max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        10, description="Number of tokens that a translation may have on top of max_ratio, and one more for its end."
+        10, description="Number of target tokens allowed on top of max_ratio; the end token is not counted."
     )
     max_source: PositiveInt = Field(
         1000,
@@ -658,7 +658,7 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _usual_kinds(cls, values: Any) -> Any:
-        """Fill in parallel text and a transformer where no kind is named, as in files older than the other kinds."""
+        """Fill in the default kind of data and model where none is given, as in files from before there were others."""
         usual = {"data": "parallel", "model": "transformer"}
         if not isinstance(values, dict):
             return values

@@ -25,6 +25,7 @@ _FLOAT = "tag:yaml.org,2002:float"
 _BOOL = "tag:yaml.org,2002:bool"
 _STR = "tag:yaml.org,2002:str"
 _NULL = "tag:yaml.org,2002:null"
+# The type of a value without quotes, by its text; None stands for any first character.
 _PLAIN_WORDS = {
     None: [
         (_NULL, re.compile(r"(~|null|Null|NULL|)\Z")),
@@ -33,6 +34,7 @@ _PLAIN_WORDS = {
         (_FLOAT, re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")),
     ]
 }
+# By a part of PyYAML's message.
 _REMEDIES = {
     r"'\t'": "indent with spaces, not tabs",
     "mapping values are not allowed here": "put text that holds ': ' in quotes",
@@ -146,7 +148,7 @@ def to_yaml(values: dict[str, Any]) -> str:
 
 
 def _refuse_aliases_and_tags(text: str) -> None:
-    """Either would hide the meaning of a value from its line; `extends` shares settings between configs."""
+    """With either, a line would not show the value that it gives; to share settings, configs have `extends`."""
     for event in yaml.parse(text, Loader=_Loader):
         mark = cast(yaml.Mark, event.start_mark)
         if isinstance(event, yaml.AliasEvent):
@@ -161,7 +163,7 @@ def _scalar(node: Node, text: str) -> str | int | float | bool | None:
     if node.tag == _BOOL:
         return text.lower() == "true"
     if node.tag == _INT:
-        return int(text) if len(text) < LONGEST_NUMBER else text  # Python refuses to read longer ones.
+        return int(text) if len(text) < LONGEST_NUMBER else text  # Python limits how many digits it reads.
     return float(text) if node.tag == _FLOAT else text
 
 

@@ -1,4 +1,4 @@
-"""Flat arrays in .npy files: written piece by piece, checked by a digest, and mapped into memory."""
+"""Flat arrays in .npy files: written piece by piece, checked by a digest, and memory-mapped."""
 
 import hashlib
 from pathlib import Path
@@ -12,7 +12,7 @@ BLOCK = 1 << 20  # bytes
 
 
 class ArrayWriter:
-    """An array that grows at its end; its length need not be known beforehand."""
+    """Writes an array whose length is not known beforehand: values are appended, and `finish` completes the header."""
 
     def __init__(self, file: BinaryIO, dtype: DTypeLike) -> None:
         self.length = 0
@@ -33,7 +33,7 @@ class ArrayWriter:
         self._file.seek(0)
         start = self._write_header()
         assert start == self._start, "NumPy leaves room for a length of any number of digits"
-        return _finished(self._sha256, self._dtype, self.length)
+        return _complete_digest(self._sha256, self._dtype, self.length)
 
     def _write_header(self) -> int:
         header = {
@@ -46,7 +46,7 @@ class ArrayWriter:
 
 
 def map_array(path: Path, digest: str) -> NDArray[Any]:
-    """The array in a file, mapped into memory.
+    """The array in a file, memory-mapped.
 
     Raises:
         OSError, ValueError, EOFError: the file cannot be read, is not an array, or does not have this digest.
@@ -58,16 +58,17 @@ def map_array(path: Path, digest: str) -> NDArray[Any]:
     if not isinstance(array, np.memmap) or array.ndim != 1:
         raise ValueError(f"{path.name} is not a flat array")
     sha256 = hashlib.sha256()
-    with path.open("rb") as file:  # Read, not mapped, so that bytes looked at only once take up no memory.
+    with path.open("rb") as file:  # Not by the map, whose pages would stay in this process's memory.
         file.seek(array.offset)
         while block := file.read(BLOCK):
             sha256.update(block)
-    if _finished(sha256, array.dtype, len(array)) != digest:
+    if _complete_digest(sha256, array.dtype, len(array)) != digest:
         raise ValueError(f"the digest of {path.name} differs")
     return array
 
 
-def _finished(sha256: Any, dtype: np.dtype[Any], length: int) -> str:
+def _complete_digest(sha256: Any, dtype: np.dtype[Any], length: int) -> str:
+    """The digest of an array's values, type and length; `sha256` has seen the values only."""
     sha256.update(f"{dtype.str} {length}".encode())
     digest: str = sha256.hexdigest()
     return digest

@@ -65,7 +65,7 @@ class Batch:
         )
 
     def twice(self) -> "Batch":
-        """Every pair twice: all of them, then all of them again."""
+        """Every pair twice, for R-Drop: all of them, then all of them again."""
         return Batch(**{name: torch.cat([tensor, tensor]) for name, tensor in vars(self).items()})
 
     def to(self, device: torch.device) -> "Batch":
@@ -135,14 +135,14 @@ def pad_rows(rows: Sequence[NDArray[np.integer]]) -> tuple[Tensor, Tensor]:
 class Epoch:
     """The updates of an epoch, each with the batches (indices of pairs) whose gradients it sums.
 
-    Several processes divide the batches of an update among themselves. For millions of pairs there is no room for an
-    array of each batch, so they are made when they are asked for.
+    Several processes divide the batches of an update among themselves. Arrays of millions of pairs, one for each batch,
+    would take too much memory, so the array of a batch is made when it is asked for.
 
     Args:
         order: the pairs, similar lengths beside each other.
         bounds: batch i is `order[bounds[i]:bounds[i + 1]]`.
         batch_order: the order in which training takes the batches.
-        accumulate: batches of an update.
+        accumulate: number of batches in an update; the last one may have fewer.
     """
 
     order: Indices
@@ -167,7 +167,7 @@ class Epoch:
 
 
 class Shapes(NamedTuple):
-    """Of each batch, numbered as in `Epoch.batch`: its rows, and the positions of a row and tokens of both sides.
+    """For each batch, numbered as in `Epoch.batch`: its rows, the length of a row and the tokens, on both sides.
 
     eos counts as a token. A label, which has none, counts as if it had one.
     """
@@ -190,7 +190,7 @@ class BatchPlan:
 
     Args:
         pairs: indices of the pairs to train on, each as often as an epoch has it.
-        source_lengths, target_lengths: tokens of every pair there is, without bos and eos.
+        source_lengths, target_lengths: number of tokens of every pair, trained on or not, without bos and eos.
     """
 
     pairs: Indices
@@ -209,9 +209,9 @@ class BatchPlan:
             order = shuffled[np.lexsort((self.target_lengths[shuffled], self.source_lengths[shuffled]))]
             # eos is a token too, on both sides.
             width = 1 + np.maximum(self.source_lengths[order], self.target_lengths[order])
-            cuts = split_into_batches(width, self.config.max_tokens, self.config.max_sentences)
-            bounds = np.array([0, *(stop for _, stop in cuts)])
-            self._last[number] = Epoch(order, bounds, rng.permutation(len(cuts)), self.config.accumulate)
+            batches = split_into_batches(width, self.config.max_tokens, self.config.max_sentences)
+            bounds = np.array([0, *(stop for _, stop in batches)])
+            self._last[number] = Epoch(order, bounds, rng.permutation(len(batches)), self.config.accumulate)
         return self._last[number]
 
     def shapes(self, number: int) -> Shapes:
@@ -227,7 +227,7 @@ class BatchPlan:
 
 
 def split_into_batches(widths: Lengths, max_tokens: int, max_rows: int | None) -> list[tuple[int, int]]:
-    """Cut consecutive rows into batches of at most `max_tokens` (rows times widest) and `max_rows`.
+    """Split consecutive rows into batches, as (start, stop): at most `max_tokens` (rows times widest) and `max_rows`.
 
     A row wider than `max_tokens` is a batch by itself.
     """

@@ -30,7 +30,7 @@ FOLDERS = (".", "data/task1/raw", "multi30k", "datasets/Multi30k")
 
 @dataclass(frozen=True)
 class Part:
-    """One of several corpora or of a corpus's files: its number of pairs, and how often an epoch has each of them."""
+    """One of the corpora or files that make up a text: its number of pairs, and how often an epoch has each of them."""
 
     name: str
     pairs: int
@@ -61,7 +61,7 @@ class TextPair:
         return ParallelText(**{**vars(self), "source": list(self.source), "target": list(self.target)})
 
     def place(self, line: int) -> str:
-        """A line, counted from 0, as messages name it: counted from 1, within its corpus."""
+        """How messages name the line at index `line`: by its number within its corpus, counted from 1."""
         for part in self.parts:
             if line < part.pairs:
                 return f"{part.name} line {line + 1}"
@@ -88,7 +88,7 @@ def read_pair(source: Path, target: Path, name: str | None = None) -> ParallelTe
 def scan_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
     """Two files whose lines belong together, read once to check and hash them. Named after both files by default.
 
-    Blank lines at the end of both files are left out: some archives of Multi30k have one.
+    As many blank lines as both files end with are left out: some archives of Multi30k have one.
 
     Raises:
         DataError: a file cannot be read, the text is empty, or the line counts differ.
@@ -142,10 +142,11 @@ class _File:
 
 
 def _first_misaligned_line(source: Text, target: Text) -> int:
-    """Guess the line, from 1, where texts of unequal line counts stop running side by side.
+    """Guess the line, counted from 1, from which texts of unequal line counts are no longer aligned.
 
-    A translation is about as long as its source. Before that line, line i belongs to line i; after it, to the line that
-    lies ahead by the difference of the counts. The guess is the cut with the least total misfit of lengths.
+    It assumes that the shorter text lacks lines at one place: before it, line i is aligned with line i, after it with
+    line i plus the difference of the counts. As a translation is about as long as its source, the guess is the place
+    for which the lengths of aligned lines differ least in sum.
     """
     lengths = (np.fromiter(map(len, side), np.int64, len(side)) + 1 for side in (source, target))
     long, short = sorted(lengths, key=len, reverse=True)
@@ -173,7 +174,7 @@ def read_split(root: Path, split: str, source: str, target: str) -> ParallelText
 
 
 def open_split(root: Path, split: str, source: str, target: str) -> TextPair:
-    """The same without holding it in memory."""
+    """The same split as a text that is not held in memory."""
     return scan_pair(*find_split(root, split, source, target), name=split)
 
 

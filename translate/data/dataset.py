@@ -1,8 +1,9 @@
-"""Encoded pairs: made once, kept in a folder, and read from there without any tokenizer's library and without copying.
+"""Encoded pairs: made once, kept in a folder, and memory-mapped from there without any tokenizer's library.
 
 An entry of the folder is a JSON file, named after the hash of everything that it was made from. It holds its own
 digest, the packages that made it, and the digests of the arrays beside it, which are written while the text is read.
-Each file appears whole or not at all, processes encode a text in turn, and damage of any kind is noticed and repaired.
+Files are renamed into place once they are complete, a lock lets only one process at a time encode a text, and an entry
+that is damaged in any way is noticed and made again.
 """
 
 import hashlib
@@ -32,7 +33,7 @@ from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 
-FORMAT = 4  # Goes into every name: entries of another format are never looked at.
+FORMAT = 4  # part of the hash in every name, so that entries of another format are never found
 SIDES = ("source", "target")
 
 T = TypeVar("T")
@@ -105,7 +106,7 @@ class Dataset:
 
 
 class CorpusCache:
-    """A folder of codecs and encoded texts, each made if it is missing, damaged, or cut by another library version.
+    """A folder of codecs and encoded texts, each made if it is missing, damaged, or from another version of a library.
 
     The folder is made on the first write; DataError if that is not possible.
     """
@@ -114,10 +115,10 @@ class CorpusCache:
         self._folder = folder
 
     def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: TextPair) -> tuple[Codec, Codec]:
-        """The codecs of both languages, learned from `train` or its part for vocabularies; None stands for labels.
+        """The codecs of both languages, learned from `train` or its part for vocabularies; None means labels.
 
         Raises:
-            ConfigError: text must be cut, and the library or the spaCy model for it is not there.
+            ConfigError: text must be tokenized, and the library or the spaCy model for it is not there.
         """
         text = train.vocabulary or train
         hashes = [text.source_sha256, text.target_sha256]
@@ -140,7 +141,7 @@ class CorpusCache:
         """The encoded pairs of a text, memory-mapped; encoded now if they are not here yet.
 
         Raises:
-            ConfigError: text must be cut, and the library or the spaCy model for it is not there.
+            ConfigError: text must be tokenized, and the library or the spaCy model for it is not there.
         """
         found = self.find(codecs, text)
         if found is not None:
@@ -151,10 +152,11 @@ class CorpusCache:
             found = None if damaged else self.find(codecs, text)  # Another process may have encoded it meanwhile.
             if found is not None:
                 return found
-            # Without locks, these may be another process's, at work on the same text.
-            left_by_killed = self._folder.glob(f".{name}-*/") if alone else ()
-            for left in left_by_killed:
-                shutil.rmtree(left, ignore_errors=True)
+            # Temporary folders left by killed processes. If there is no lock on this file system, they may instead
+            # belong to a process that is encoding the same text now.
+            leftovers = self._folder.glob(f".{name}-*/") if alone else ()
+            for leftover in leftovers:
+                shutil.rmtree(leftover, ignore_errors=True)
             content = [
                 self._encode(f"{name}-{side}", codec, lines, text.name)
                 for side, codec, lines in zip(SIDES, codecs, (text.source, text.target), strict=True)
@@ -217,11 +219,13 @@ class CorpusCache:
 
     @contextmanager
     def _written(self, name: str) -> Iterator[BinaryIO]:
+        """A file to write, which gets this name in the folder once it is complete."""
         with self._writing(), atomic_open(self._folder / name) as file:
             yield file
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        """Turn an OSError into a DataError."""
         try:
             yield
         except OSError as error:

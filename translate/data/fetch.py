@@ -15,7 +15,7 @@ from translate.data.lines import read_lines, text_sha256
 from translate.errors import DataError
 from translate.files import wait_for_lock
 
-# Three ways to the files of the authors' repository. A branch, not a commit: it is the content that is verified.
+# Three addresses of the files in the authors' repository. A branch is enough, because each file's content is verified.
 MIRRORS = (
     "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw",
     "https://cdn.jsdelivr.net/gh/multi30k/dataset@master/data/task1/raw",
@@ -37,7 +37,7 @@ class _MirrorError(Exception):
 
 
 class _TryAgainError(_MirrorError):
-    """The same, but the next try can resume from what arrived, or start anew without what spoilt this one."""
+    """The same, but another try may succeed: it resumes the transfer, or starts anew after a bad part was deleted."""
 
 
 def _say(message: str) -> None:
@@ -53,8 +53,8 @@ def download_multi30k(
 ) -> None:
     """Make sure that `root` holds `files` (name → sha256 of the text); `timeout` is in seconds, for each answer.
 
-    A transfer that was cut off resumes where it stopped, even in a later call. A file with another text is not touched.
-    With several processes, one downloads and the others wait for it.
+    A transfer that was cut off resumes where it stopped, even in a later call. A file with another text is never
+    overwritten. With several processes, one downloads and the others wait for it.
 
     Raises:
         DataError: no mirror delivers a file, another text has its name, or the folder cannot be written.
@@ -82,8 +82,8 @@ def is_to_be_downloaded(root: Path) -> bool:
         return True
     except OSError:  # Reading from it will report the reason.
         return False
-    brought = {LOCK, *(name for file in MULTI30K_FILES for name in (file, _part(Path(file)).name))}
-    return there <= brought and not there >= set(MULTI30K_FILES)
+    downloaded = {LOCK, *(name for file in MULTI30K_FILES for name in (file, _part(Path(file)).name))}
+    return there <= downloaded and not there >= set(MULTI30K_FILES)
 
 
 def _fetch_missing(
@@ -195,7 +195,7 @@ def _explain(error: Exception, timeout: float) -> str:
 
 
 def _verify(part: Path, sha256: str, resumed: bool) -> None:
-    """Delete the file and raise unless it holds the text. If it was pieced together, a fresh start may help."""
+    """Delete the file and raise unless it holds the text. If its transfer was resumed, a fresh start may help."""
     try:
         lines = read_lines(part)
     except DataError:

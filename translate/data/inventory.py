@@ -20,7 +20,7 @@ def split_files(data: DataConfig | LabelledDataConfig) -> dict[str, tuple[Path, 
 
 
 def text_files(data: DataConfig | LabelledDataConfig) -> Iterator[Path]:
-    """The same, and the files that the config itself names, if they exist: none of these may be overwritten."""
+    """The files of all splits, and those that the config itself names, if they exist: none may be overwritten."""
     with suppress(DataError):
         for files in split_files(data).values():
             yield from files

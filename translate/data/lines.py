@@ -73,7 +73,7 @@ class JoinedText:
 
 
 def version_of(path: Path) -> tuple[int, int]:
-    """What tells a file from another of the same name: when it was written, in ns, and its size in bytes.
+    """When a file was last modified, in ns, and its size in bytes: they tell whether it has changed since.
 
     Raises DataError as read_blocks does, and if the file can be read only once.
     """
@@ -125,7 +125,7 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
 
 
 def _refuse_odd(path: Path, text: str) -> None:
-    """DataError where the beginning of a file is sound UTF-8, but no lines of text."""
+    """DataError if the beginning of a file is valid UTF-8, but is no text in lines."""
     if text.count("\0") * 3 > len(text):
         raise DataError(f"{path} is a third NUL characters or more. It looks like UTF-16: save it as UTF-8.")
     if "\n" not in text and text.count("\r") >= 10:

@@ -43,7 +43,7 @@ def open_files(source: Path, target: Path) -> TextPair:
 
 
 def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
-    """The files that match a pattern, by what its wildcards stand for; a path without any stands for itself."""
+    """The files that match a pattern, by the text that each wildcard matched; by () for a path without wildcards."""
     text = str(pattern)
     if not re.search(r"[*?]", text) or exists(pattern):
         return {(): pattern}
@@ -60,9 +60,9 @@ def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
 
 
 def join_corpora(texts: Sequence[TextPair], weights: Sequence[int], vocabulary: Sequence[bool]) -> TextPair:
-    """The texts one after the other, each with how many times an epoch has its pairs.
+    """The texts one after the other, with `weights`: how many times an epoch has the pairs of each.
 
-    `vocabulary` says for each whether vocabularies are learned from it: from at least one.
+    `vocabulary` says for each text whether vocabularies are learned from it. It must be True for at least one.
     """
     parts = tuple(
         replace(part, weight=weight)

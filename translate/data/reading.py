@@ -26,13 +26,13 @@ log = logging.getLogger("translate")
 
 Read = TypeVar("Read", bound=TextPair)
 
-MUCH = 0.1  # the share of a text that is unknown
-WORTH_SAYING = 0.01  # the share of a text that is there twice
-# Pairs looked at together for lines that do not belong together; the standard deviation of their lengths, in tokens,
-# from which these say something; and the rank correlation below which they have nothing to do with each other. In
-# stretches of Multi30k it is at least 0.8, and below 0 if one side is shifted by a line.
+MUCH = 0.1  # Warn if more than this share of the tokens is unknown,
+WORTH_SAYING = 0.01  # or if at least this share of the pairs is copied.
+# Pairs are taken for misaligned if in a stretch of this many, the lengths of source and target lines vary (by at least
+# this standard deviation, in tokens), but have a rank correlation below this. In stretches of Multi30k it is at least
+# 0.8, and below 0 if one side is shifted by a line.
 STRETCH, VARIED, UNRELATED = 500, 2.0, 0.1
-MOST_OF_A_TEST_SET = 1 << 24  # bytes in its files, some 100,000 pairs
+MOST_OF_A_TEST_SET = 1 << 24  # bytes in the files of a test set, some 100,000 pairs
 
 
 def read_training_text(config: Config) -> TextPair:
@@ -61,7 +61,7 @@ def _wants_multi30k(data: DataConfig) -> bool:
 
 
 def check_validation_text(config: Config) -> None:
-    """Find out early if it is missing.
+    """Find out before training starts if the validation text is missing.
 
     Raises:
         ConfigError: it would be that of the demo corpus, while the training text is another.
@@ -79,8 +79,8 @@ def check_validation_text(config: Config) -> None:
             "data.root is given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its "
             "folder: data.root=FOLDER"
         )
-    to_come = isinstance(data, DataConfig) and _wants_multi30k(data)
-    if is_folder(data.root) and not to_come:
+    will_download = isinstance(data, DataConfig) and _wants_multi30k(data)
+    if is_folder(data.root) and not will_download:
         find: Callable[[str], object]
         if isinstance(data, LabelledDataConfig):
             find = partial(find_labelled_split, data.root)
@@ -105,7 +105,7 @@ def read_validation_text(config: Config, train: TextPair) -> ParallelText:
 
 
 def warn_of_copies(train: TextPair, valid: TextPair) -> None:
-    """Warn if the same text is given twice in a way that makes scores or training pairs worth less."""
+    """Warn if sources are the same text as their targets, or validation pairs are in the training text, too."""
     for text in (train, valid):
         if text.source_sha256 == text.target_sha256:
             log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
@@ -140,9 +140,9 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
 
 
 def warn_of_shifts(dataset: Dataset, text: TextPair) -> None:
-    """Warn if somewhere the lengths of source and target lines have nothing to do with each other.
+    """Warn if sources and targets seem misaligned: if in some stretch, the lengths of their lines are not correlated.
 
-    Lines that belong together are long together; where one side lacks a line, no further pair belongs together.
+    A long line has a long translation. If one side lacks a line, all later pairs are misaligned.
     """
     last = len(dataset) - STRETCH
     if dataset.labelled or last < 0:
@@ -159,7 +159,7 @@ def warn_of_shifts(dataset: Dataset, text: TextPair) -> None:
 
 
 def _ranks(lengths: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Places in order of length: a few very long lines count no more than others."""
+    """The rank of each line by length, so that a few very long lines count no more than others."""
     return lengths.argsort(kind="stable").argsort(kind="stable")
 
 
@@ -192,7 +192,7 @@ def logged(text: Read, weight: int = 1) -> Read:
 def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
     """Put every split of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
 
-    A split that cannot be read or cut is left until it is asked for; so is one too large to be a test set.
+    A split that cannot be read or tokenized now is left until it is asked for; so is one too large to be a test set.
     """
     data = config.data
     read: Callable[[str], TextPair]

@@ -1,4 +1,4 @@
-"""Training pairs that every epoch cuts anew, by BPE-dropout."""
+"""Training pairs that are segmented anew in every epoch, by BPE-dropout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from translate.text.labels import LabelTokenizer
 
 @dataclass(frozen=True, eq=False)
 class ResegmentedText:
-    """One side of the pairs; how a line is cut depends on its number and `key` alone."""
+    """One side of the pairs; how a line is segmented depends on its number and `key` alone."""
 
     encoded: EncodedText
     lines: Sequence[str]
@@ -45,7 +45,7 @@ class ResegmentedPairs:
 
 
 class ResegmentedDataset:
-    """The pairs of `dataset`, of which each epoch has its own segmentation: a pure function of seed, epoch and pair.
+    """The pairs of `dataset`, segmented differently in each epoch: a pure function of seed, epoch and pair.
 
     Args:
         text: the lines that `dataset` encodes.

@@ -51,7 +51,7 @@ def _drop(reasons: Sequence[tuple[str, NDArray[np.bool_]]], text: TextPair) -> t
     if not kept.any():
         hint = ", where `untranslated: false` keeps text without letters" if WORDLESS in " ".join(report) else ""
         raise DataError(f"{text.name}: no {what} is left to train on ({'; '.join(report)}); see data.filter{hint}")
-    return np.flatnonzero(kept).astype(np.int32), report  # half the memory
+    return np.flatnonzero(kept).astype(np.int32), report  # half the memory of int64
 
 
 def _has_word(line: str) -> bool:

@@ -131,7 +131,7 @@ class DecoderLayer(nn.Module):
         x_BTD = self.self_residual.after(x_BTD, found_BTD)
 
         y_BTD = self.cross_residual.before(x_BTD)
-        # Rotary positions apply here, too: a target word easily finds source words that are about as far from the start.
+        # Rotary positions apply here, too: a target word easily finds source words about as far from the start.
         found_BTD = self.cross_attention(y_BTD, source, mask_B1TS=source_mask_B11S, start=start)
         x_BTD = self.cross_residual.after(x_BTD, found_BTD)
 

@@ -1,4 +1,4 @@
-"""The same text cut in many ways: byte-pair encoding that leaves out merges at random.
+"""BPE-dropout: byte-pair encoding that leaves out merges at random, so that one text is segmented in many ways.
 
 Provilkov, Emelianenko, Voita: "BPE-Dropout: Simple and Effective Subword Regularization", ACL 2020. The library that
 learns the merges can leave them out, too, but takes no seed; here random numbers come from the caller.
@@ -12,17 +12,17 @@ from random import Random
 from translate.text.codec import Codec
 from translate.text.pieces import BYTES, PieceTokenizer
 
-CACHED = 2**16  # parts of lines, and states on the way to their pieces: the frequent ones, some tens of MB
+CACHED = 2**16  # entries of each of the two caches, by part of a line and by state of a word: some tens of MB
 
-Word = tuple[int, ...]
-Merge = tuple[int, int]  # the place of the left of two pieces, and the piece that they become
+Word = tuple[int, ...]  # the ids of the pieces of a part of a line, at some step between characters and final pieces
+Merge = tuple[int, int]  # the place of the left one of two pieces in a word, and the id of the piece that they become
 
 
 class BpeDropout:
     """Encodes lines with a codec of kind bpe, leaving out each possible merge with probability `share`.
 
     At every step, a fresh draw decides which possible merges are left out, and the remaining one that was learned first
-    is made. A word is done when none remains.
+    is applied. A word is done when none remains.
     """
 
     def __init__(self, codec: Codec, share: float) -> None:
@@ -35,7 +35,7 @@ class BpeDropout:
         merges = [codec.vocabulary.ids([left, right, left + right]) for left, right in codec.tokenizer.merges]
         self._merges = {(left, right): (rank, joined) for rank, (left, right, joined) in enumerate(merges)}
         self._possible = lru_cache(CACHED)(self._find_possible)
-        self._way = lru_cache(CACHED)(self._find_way)
+        self._usual_steps = lru_cache(CACHED)(self._find_usual_steps)
 
     def encode(self, line: str, random: Random) -> list[int]:
         """The ids of one line, without BOS and EOS. Without dropout they would be those of the codec."""
@@ -43,28 +43,29 @@ class BpeDropout:
         return list(chain.from_iterable(self._cut(part, random) for part in parts))
 
     def _cut(self, part: str, random: Random) -> Word:
+        """The pieces of a part: by the cached steps without dropout up to the first merge that is left out."""
         word: Word = ()
-        for word, possible in self._way(part):
+        for word, possible in self._usual_steps(part):
             if random.random() < self._share:
-                return self._go_on(word, possible[1:], random)
+                return self._finish(word, possible[1:], random)
         return word
 
-    def _go_on(self, word: Word, possible: Sequence[Merge], random: Random) -> Word:
-        """The pieces that a word ends up as; `possible` are those of its merges that are still to be drawn."""
+    def _finish(self, word: Word, possible: Sequence[Merge], random: Random) -> Word:
+        """The pieces that a word ends up as; `possible` are its merges for which no draw has been made yet."""
         for merge in possible:
             if random.random() >= self._share:
                 merged = _merged(word, merge)
-                return self._go_on(merged, self._possible(merged), random)
+                return self._finish(merged, self._possible(merged), random)
         return word
 
-    def _find_way(self, part: str) -> list[tuple[Word, list[Merge]]]:
-        """From characters to pieces if nothing is left out, as for most words: each step and its possible merges."""
+    def _find_usual_steps(self, part: str) -> list[tuple[Word, list[Merge]]]:
+        """From characters to pieces without dropout: the word at each step, and its possible merges."""
         word = self._characters(part)
-        way = [(word, self._possible(word))]
-        while way[-1][1]:
-            word = _merged(word, way[-1][1][0])
-            way.append((word, self._possible(word)))
-        return way
+        steps = [(word, self._possible(word))]
+        while steps[-1][1]:
+            word = _merged(word, steps[-1][1][0])
+            steps.append((word, self._possible(word)))
+        return steps
 
     def _find_possible(self, word: Word) -> list[Merge]:
         """The possible merges in the order in which they were learned, then from the left."""

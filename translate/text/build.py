@@ -1,6 +1,6 @@
 """Learns the codecs of both languages from training text, as the settings say.
 
-The vocabulary comes from the whole text; which pairs are left out of training is decided later, elsewhere.
+Vocabularies are learned from all pairs, even those that data/selection.py later drops from training.
 """
 
 from collections import Counter
@@ -20,10 +20,10 @@ from translate.text.spacing import SpacingCounts
 from translate.text.vocabulary import Vocabulary, build_vocabulary
 from translate.text.words import WordTokenizer
 
-# More text always has more pairs of neighbours, but what they say about spaces soon stops changing.
+# Spacing is learned from this many lines. More lines have more pairs of neighbours, but hardly change the rules.
 SPACING_LINES = 200_000
 
-Lines = list[tuple[str, Iterable[str]]]  # of each side: its language's code, which both may share, and its lines
+Lines = list[tuple[str, Iterable[str]]]  # for each side, its language code, which both may share, and its lines
 
 
 def build_codecs(
@@ -32,8 +32,8 @@ def build_codecs(
     """The codecs of the source and the target language, from parallel lines of training text.
 
     The lines are read more than once, and not kept in memory. A target without a language holds labels. Source text is
-    composed (NFC), so that an umlaut is the same to a model however it was typed; target text is compared with
-    references, and stays as it is.
+    normalized to NFC, so that an umlaut is the same to a model however it was typed. Target text stays as it is,
+    because translations are compared with references.
 
     Raises:
         ConfigError: a library or a spaCy model is missing, spaCy does not know the language, or the settings keep no
@@ -61,7 +61,7 @@ def _word_codecs(words: WordTokenizerConfig, text: Lines, joint: bool) -> list[C
     models = (words.source_model, words.target_model)
     learned = [
         _learn(WordTokenizer(language, model, words.lowercase), lines)
-        for (language, lines), model in zip(text, models, strict=False)  # labels have none
+        for (language, lines), model in zip(text, models, strict=False)  # no target side if it holds labels
     ]
     counts = [sum((counts for _, counts in learned), Counter())] * len(learned) if joint else [c for _, c in learned]
     return [Codec(tokenizer, _vocabulary(words, each)) for (tokenizer, _), each in zip(learned, counts, strict=True)]
@@ -69,9 +69,9 @@ def _word_codecs(words: WordTokenizerConfig, text: Lines, joint: bool) -> list[C
 
 def _piece_codecs(config: TextConfig, text: Lines) -> list[Codec]:
     settings = config.tokenizer.model_dump(exclude={"dropout"})
-    together = [text] if config.joint_vocabulary else [[side] for side in text]
-    learned = [pieces for some in together for pieces in learn_pieces(some, **settings)]
-    return [Codec(pieces, Vocabulary(pieces.pieces)) for pieces in learned]
+    groups = [text] if config.joint_vocabulary else [[side] for side in text]
+    learned = [tokenizer for group in groups for tokenizer in learn_pieces(group, **settings)]
+    return [Codec(tokenizer, Vocabulary(tokenizer.pieces)) for tokenizer in learned]
 
 
 def _label_codec(lines: Iterable[str]) -> Codec:
@@ -84,17 +84,17 @@ def _learn(tokenizer: WordTokenizer, lines: Iterable[str]) -> tuple[WordTokenize
     """The tokenizer with the spacing of these lines, and how often each word occurs in them."""
     spacing = SpacingCounts()
     counts: Counter[str] = Counter()
-    pieces = ((number * CHUNK < SPACING_LINES, chunk) for number, chunk in enumerate(chunks(lines, CHUNK)))
-    with closing(mapped(partial(_count, tokenizer), pieces, f"counting words of {tokenizer.language}")) as counted:
-        for some, neighbours in counted:
-            counts.update(some)
+    tasks = ((number * CHUNK < SPACING_LINES, chunk) for number, chunk in enumerate(chunks(lines, CHUNK)))
+    with closing(mapped(partial(_count, tokenizer), tasks, f"counting words of {tokenizer.language}")) as counted:
+        for words, neighbours in counted:
+            counts.update(words)
             spacing.update(neighbours)
     return replace(tokenizer, spacing=spacing.learn()), counts
 
 
-def _count(tokenizer: WordTokenizer, piece: tuple[bool, list[str]]) -> tuple[Counter[str], SpacingCounts]:
-    """How often each word occurs in some lines and, if that is asked for, how neighbours stand in them."""
-    with_spacing, lines = piece
+def _count(tokenizer: WordTokenizer, task: tuple[bool, list[str]]) -> tuple[Counter[str], SpacingCounts]:
+    """How often each word occurs in some lines and, if `with_spacing`, how often neighbours have a space or none."""
+    with_spacing, lines = task
     spacing = SpacingCounts()
     counts: Counter[str] = Counter()
     for tokens, space_after in tokenizer.tokenize_with_spaces(lines):

@@ -1,7 +1,8 @@
 """Lower case, and truecasing as in Moses (Koehn et al., 2007): the first word of a line gets the case it has elsewhere.
 
 How a word is written in the middle of lines is learned from training text, so that "Der Hund" and "der Hund" are the
-same words to a model. On the way back, a line gets a capital letter at its beginning, unless its first word has one.
+same words to a model. When tokens are joined again, a line gets a capital letter at its beginning, unless its first
+word contains one.
 """
 
 import re
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 TWO_I = {"tr", "tur", "az", "aze", "azj", "azb", "crh", "gag"}
 DUTCH = {"nl", "nld", "dut"}
 WORD = re.compile(r"[^\W\d_]+")
-# It may follow an opening quotation mark, but not a number. A one-letter article after an apostrophe, as in Dutch and
-# Afrikaans, does not count: it stays lower-case. Nor does text in angle brackets, such as <unk>.
+# The first word may follow an opening quotation mark, but not a number. A line has no first word if it begins with a
+# one-letter article after an apostrophe, which stays lower-case in Dutch and Afrikaans, or with text such as <unk>.
 FIRST_WORD = re.compile(r"^(\W*)(?!(?<=['’ʼ])[^\W\d_]\b|(?<=<)[^\W\d_]+>)([^\W\d_]+)")
 
 
@@ -55,7 +56,8 @@ def capitalize(word: str, language: str) -> str:
         return "İ" + word[1:]
     if word.startswith("ij") and base_code(language) in DUTCH:
         return "IJ" + word[2:]
-    # Title case: some letters are two in one, and Georgian has capitals for whole words only.
+    # Title case, because upper case would be wrong for characters that are two letters in one (ǆ becomes ǅ, not Ǆ), and
+    # for Georgian, which has capitals for whole words only.
     return word[0].title() + word[1:]
 
 
@@ -72,16 +74,16 @@ def base_code(language: str) -> str:
 def learn_truecaser(lines: Iterable[str], language: str) -> Truecaser | None:
     """A truecaser of the words that are more often lower-case than capitalized in mid-line.
 
-    None if most lines begin with a small letter: then a first word keeps its case.
+    None if most lines begin with a lower-case letter: then a first word keeps its case.
     """
     counts: Counter[str] = Counter()
-    small = 0
+    more_lower = 0  # lines that begin with a lower-case letter, minus those that begin with a capital
     for line in lines:
         first = FIRST_WORD.match(line)
         counts.update(WORD.findall(line, first.end() if first else 0))
         if first:
-            small += first[2][0].islower() - first[2][0].isupper()
-    if small > 0:
+            more_lower += first[2][0].islower() - first[2][0].isupper()
+    if more_lower > 0:
         return None
     lowered = (word for word in counts if word.islower() and counts[word] > counts[capitalize(word, language)])
     return Truecaser(frozenset(lowered), language)

@@ -17,7 +17,7 @@ class Codec:
     """Text to ids (which may need the tokenizer's library) and ids to text (which never does).
 
     Args:
-        composes: combine letters and marks before cutting, where Unicode has one character for them (NFC).
+        composes: normalize text to Unicode's form NFC before tokenizing it.
     """
 
     tokenizer: Tokenizer
@@ -56,7 +56,7 @@ class Codec:
         return [token for token in self.tokenize(line) if token not in self.vocabulary]
 
     def known(self, ids: Iterable[int]) -> tuple[int, int]:
-        """How many of the ids are not UNK, and out of how many; a space that is its own token counts as neither."""
+        """How many of the ids are not UNK, and out of how many; beside UNK, white space is not counted."""
         ids = list(ids)
         unknown = sum(each == UNK for each in ids)
         if not unknown:
@@ -79,7 +79,7 @@ class Codec:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Codec":
-        # Models from before text was composed lack this key.
+        # Models saved before text was normalized to NFC lack this key.
         composes = data.get("composes", False)
         return cls(tokenizer_from_dict(data["tokenizer"]), Vocabulary(tuple(data["words"])), composes)
 

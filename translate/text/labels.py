@@ -1,4 +1,4 @@
-"""Labels of texts, which are not cut: a whole line is one token."""
+"""The labels of labelled text: a whole line is one token."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

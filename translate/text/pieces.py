@@ -1,6 +1,6 @@
-"""Text to characters, bytes or parts of words, and back character by character, with Hugging Face's `tokenizers`.
+"""Text to characters, bytes or subwords, with Hugging Face's `tokenizers`, and back without losing a character.
 
-This is the only file that uses that library, and it imports it only to learn and to cut; joining does not need it.
+This is the only file that uses that library, and it imports it only to learn and to split; joining does not need it.
 
 Byte-pair encoding: Sennrich, Haddow, Birch: "Neural Machine Translation of Rare Words with Subword Units", ACL 2016.
 WordPiece: Schuster, Nakajima: "Japanese and Korean Voice Search", ICASSP 2012; as in Devlin et al.: "BERT", NAACL 2019.
@@ -23,14 +23,15 @@ from translate.text.casing import Truecaser, learn_truecaser, lower
 
 log = logging.getLogger("translate")
 
-UNKNOWN, UNKNOWN_ID = "<unk>", 0  # in the library's own numbering, which stays inside this file
-CONTINUES = "##"
+UNKNOWN, UNKNOWN_ID = "<unk>", 0  # the library's id, used in this file alone; a Vocabulary has its own
+CONTINUES = "##"  # WordPiece's prefix for pieces that continue a word
 LINE_END = "\n"  # occurs in no line of text
 BYTES = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)}
 
-# Pieces stay inside these parts of a line: a word with its marks and joiners, a number, symbols, each with the space
-# before it, and any other white space by itself. "#" stands alone, so that no piece of text begins with CONTINUES. The
-# limit bounds the work on one endless word, and is below the length at which WordPiece gives up (100).
+# A line is split into these parts first, and no piece spans two of them: a word with its combining marks and joiners, a
+# number, symbols, each with the space before it, and any other white-space character by itself. "#" is always a part of
+# its own, so that no piece of text begins with CONTINUES. The limit of 64 characters bounds the work on a word without
+# end, and is below the length above which WordPiece makes a word unknown (100).
 PARTS = (
     r" ?\p{L}[\p{L}\p{M}\x{200C}\x{200D}]{0,63}"
     r"| ?\p{N}{1,64}"
@@ -44,11 +45,12 @@ PARTS = (
 class PieceTokenizer:
     """Pieces of text that include their spaces, so that joining is just concatenation.
 
-    Kinds that know words put one space before the line, so that its first word is like all others; `join` removes it.
-    No white space is stripped. A piece that the training text lacks stays as written and is unknown.
+    The kinds in `WITH_WORDS` put one space before the line, so that its first word has the same pieces as elsewhere;
+    `join` removes it. No white space is stripped. Text for which there is no piece becomes a token as it is written,
+    which is not in the vocabulary.
 
     Args:
-        state: the library's own JSON, without added tokens: nothing in a text is ever read as a special token.
+        state: the library's JSON of its tokenizer, without special tokens, so that no text is ever read as one.
         truecaser: gives the first word of a line the case it has elsewhere, and undoes that when joining.
     """
 
@@ -64,7 +66,7 @@ class PieceTokenizer:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """All pieces that text is cut into, in the order of the library's ids."""
+        """All pieces except `<unk>`, in the order of the library's ids."""
         return self._names[UNKNOWN_ID + 1 :]
 
     @cached_property
@@ -80,8 +82,8 @@ class PieceTokenizer:
         return _library().Tokenizer.from_str(self.state)
 
     def normalize(self, line: str) -> str:
-        """The text that `join` gives back: without what is not Unicode text, and in the case that was asked for."""
-        # A lone surrogate, which Python makes of a stray byte on the command line, cannot be encoded.
+        """The text that `join` gives back: in the case that was asked for, lone surrogates replaced by `?`."""
+        # Python reads a byte on the command line that is not UTF-8 as a lone surrogate, which UTF-8 cannot encode.
         line = line.encode("utf-8", errors="replace").decode("utf-8")
         if self.truecaser is not None:
             return self.truecaser.undo(line)
@@ -103,7 +105,7 @@ class PieceTokenizer:
         return [(left, right) for left, right in json.loads(self.state)["model"]["merges"]]
 
     def parts(self, line: str) -> list[str]:
-        """The parts of a line; no piece spans two of them. None for a blank line."""
+        """The line split into PARTS; no piece spans two of them. An empty list for a blank line."""
         text = self.prepare(line)
         return [part for part, _ in self._library_tokenizer.pre_tokenizer.pre_tokenize_str(text)] if text else []
 
@@ -115,7 +117,7 @@ class PieceTokenizer:
             yield self._with_unknown(text) if UNKNOWN_ID in ids else [self._names[index] for index in ids]
 
     def _with_unknown(self, text: str) -> list[str]:
-        """The pieces of a text, unknown ones as the text has them."""
+        """The pieces of a text, unknown ones as they are written."""
         encoding = self._library_tokenizer.encode(text)  # Slower, but it gives the offsets of each piece.
         return [
             text[start:stop] if index == UNKNOWN_ID else self._names[index]
@@ -151,9 +153,9 @@ def learn_pieces(
 ) -> list[PieceTokenizer]:
     """A tokenizer for each side of a text, all with the same pieces, learned from the lines of all sides.
 
-    Each side is a language code and its lines, which are read more than once, and not kept in memory. Characters get
-    pieces by frequency until they make up `character_coverage`, a share of the text, as in SentencePiece. `settings`
-    are what the function for this kind in LEARNERS takes.
+    Each side is a language code and its lines, which are read more than once, and not kept in memory. Only the most
+    frequent characters, which together make up the share `character_coverage` of the text, get pieces, as in
+    SentencePiece. `settings` are the arguments of the function for this kind in LEARNERS.
 
     Raises:
         ConfigError: the settings leave no room for the characters of the text, or the library is missing.
@@ -185,7 +187,7 @@ class _Prepared:
 
 @dataclass(frozen=True)
 class _Split:
-    """The parts of texts between characters that no piece is to have."""
+    """Texts split at characters that no piece may contain."""
 
     texts: Iterable[str]
     separators: re.Pattern[str]
@@ -201,7 +203,7 @@ def _by_frequency(counts: Counter[str]) -> list[str]:
 
 
 def _without_rare_characters(texts: Iterable[str], coverage: float) -> Iterable[str]:
-    """Texts of the most frequent characters, ties by code point, that together make up this share of all."""
+    """The texts, split at rare characters: those beyond the most frequent ones that make up the share `coverage`."""
     counts = Counter(chain.from_iterable(texts))
     missing = coverage * counts.total()
     rare = ""
@@ -233,7 +235,7 @@ def _learn_bytes(_: Iterable[str]) -> Any:
 
 
 def _learn_bpe(texts: Iterable[str], *, vocab_size: int, min_freq: int, byte_fallback: bool) -> Any:
-    """Characters, and what the most frequent pairs of neighbours merge into, up to `vocab_size` pieces."""
+    """All characters, and pieces made by merging the most frequent pairs of neighbours, up to `vocab_size` pieces."""
     library = _library()
     _check_room(vocab_size, len(_characters(texts)))
     learned = _trained(
@@ -242,8 +244,8 @@ def _learn_bpe(texts: Iterable[str], *, vocab_size: int, min_freq: int, byte_fal
         texts,
     )
     pieces, merges = learned["vocab"], [tuple(merge) for merge in learned["merges"]]
-    before = BYTES if byte_fallback else ()
-    return _with_parts(_bpe([*before, *pieces], merges, byte_fallback=byte_fallback))
+    byte_pieces = BYTES if byte_fallback else ()
+    return _with_parts(_bpe([*byte_pieces, *pieces], merges, byte_fallback=byte_fallback))
 
 
 def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) -> Any:
@@ -257,7 +259,8 @@ def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) ->
         min_frequency=min_freq,
         show_progress=False,
         initial_alphabet=characters,
-        # Otherwise only those seen would get ids, in a hash table's random order, and ties between merges go by id.
+        # Listed here so that their ids are fixed: otherwise only those seen would get one, in a hash table's random
+        # order, and the ids decide between merges that are equally frequent.
         special_tokens=[UNKNOWN, *continued],
         continuing_subword_prefix=CONTINUES,
     )
@@ -266,28 +269,30 @@ def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) ->
 
 
 def _learn_unigram(texts: Iterable[str], *, vocab_size: int) -> Any:
-    """Pieces with probabilities, pruned to those that the text needs most; a line is cut in the likeliest way."""
+    """Pieces with log-probabilities, pruned to those the text needs most; a line is split in the most probable way."""
     library = _library()
     characters = _characters(texts)
     _check_room(vocab_size, len(characters))
     splitter = _splitter()
     counts = Counter(part for text in texts for part, _ in splitter.pre_tokenize_str(text))
-    # The trainer finds a piece only if it occurs with two different continuations, and so would miss most whole words.
+    # The trainer proposes a substring as a piece only if different characters follow it, and so would miss most whole
+    # words. So each part that occurs more than once is given to it once more, followed by LINE_END.
     ends = sorted(part + LINE_END for part, count in counts.items() if count > 1)
     parts = chain(counts.elements(), ends)
     trainer = library.trainers.UnigramTrainer(
         vocab_size=vocab_size + 2, show_progress=False, unk_token=UNKNOWN, special_tokens=[UNKNOWN]
     )
     learned = _trained(library.Tokenizer(library.models.Unigram()), trainer, parts)["vocab"]
-    # The trainer sums in the random order of a hash table; rounding scores to four digits removes the noise, some
-    # 1e-11. In that order, too, it gives the characters that it had pruned scores in steps of 1e-4 above the least.
+    # The trainer sums in the random order of a hash table. So that every run learns the same, round scores to four
+    # digits, which removes the noise (some 1e-11), and give the least score to the characters that it had pruned: it
+    # gave them scores in steps of 1e-4 above the least, in that random order.
     scores = {piece: round(score, 4) for piece, score in learned if piece not in (UNKNOWN, LINE_END)}
     least = min(scores.values())
     for character in scores.keys() & set(characters):
         if scores[character] <= least + 1e-4 * len(characters):
             scores[character] = least
     ranked = sorted(scores, key=lambda piece: (-scores[piece], piece))
-    # With hardly any room besides the characters, the trainer does not stop at the size that it was asked for.
+    # If vocab_size is hardly larger than the number of characters, the trainer keeps more pieces than it was asked for.
     longer = [piece for piece in ranked if len(piece) > 1][: vocab_size - len(characters)]
     kept = {*characters, *longer}
     pieces = [(UNKNOWN, 0.0), *((piece, scores[piece]) for piece in ranked if piece in kept)]
@@ -335,7 +340,7 @@ def _splitter() -> Any:
 
 
 def _trained(tokenizer: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:
-    """The model as trained. Nothing else is kept, and so no special tokens of the trainer."""
+    """The trained model alone, without the library's list of added tokens, so that no text is read as one of them."""
     tokenizer.train_from_iterator(texts, trainer)
     learned: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
     return learned

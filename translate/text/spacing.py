@@ -1,9 +1,18 @@
-"""Where spaces go between tokens, learned from text where that is known.
+"""Where to put spaces when tokens are joined again, learned from text in which the spaces are known.
 
-No rules of any language are built in. A token such as `.` joins to its left because it did so with most of its
-distinct neighbours; pairs of tokens that behave otherwise are kept as exceptions; a symbol such as `"`, whose every
-second occurrence in a line is spaced differently, is treated as two tokens, one that opens and one that closes. In
-languages without spaces all tokens join, except pairs that were seen apart, and words and numbers in ASCII.
+No rules of any language are built in. For example, from the two lines `he said "hi".` and `"no", she said.`:
+
+    tokens    he said " hi " .
+    marked    he said " hi " (2) .     every second occurrence of a symbol in a line becomes a token of its own
+    counted   a space in (he, said) and (said, "), none in (", hi), (hi, " (2)) and (" (2), .)
+    rules     `.` and `" (2)` attach to the token before them, `"` attaches to the token after it,
+              because each did so with most of its distinct neighbours, and with at least two
+    kept      the pair (" (2), ,) attaches, too: an exception, because `,` has been seen after one token only
+
+With these rules, the tokens `she said " no " .` become `she said "no".`
+
+Symbols that behave alike at every occurrence, such as `.`, lose their marks again. In languages without spaces, all
+tokens are joined, except pairs that mostly had a space, and pairs of ASCII words or numbers.
 """
 
 from collections import Counter
@@ -15,14 +24,53 @@ from typing import Any
 Pair = tuple[str, str]
 
 MAX_ROUNDS = 10
-MOST_APART = 0.25  # of the different neighbours in a language without spaces
+# A language counts as one without spaces if fewer than this share of distinct pairs of neighbours mostly have one.
+MOST_APART = 0.25
+
+# The suffix of every second occurrence. No token has a space beside other characters, so no real token looks like this.
+SECOND = " (2)"
+
+
+def _mark(tokens: Sequence[str], alternates: Callable[[str], bool]) -> list[str]:
+    """The tokens of a line, with `SECOND` added to every second occurrence of each token that alternates."""
+    marked = []
+    opened: set[str] = set()
+    for token in tokens:
+        if token in opened:
+            opened.remove(token)
+            marked.append(token + SECOND)
+        else:
+            if alternates(token):
+                opened.add(token)
+            marked.append(token)
+    return marked
+
+
+def _unmark(marked: str, alternating: frozenset[str]) -> str:
+    """The token without its mark, unless it is one of those that alternate."""
+    token = marked.removesuffix(SECOND)
+    return marked if token in alternating else token
+
+
+def _is_symbol(token: str) -> bool:
+    return len(token) == 1 and not (token.isalnum() or token.isspace())
+
+
+def _is_ascii_word(token: str) -> bool:
+    """Whether it is a word or number in ASCII, such as an English name in Japanese text."""
+    return token.isascii() and token.isalnum()
 
 
 @dataclass(frozen=True)
 class Spacing:
-    """What was learned. A space stands between two tokens unless something here says that they join.
+    """What was learned. A space stands between two tokens unless a rule or an exception says that they are joined.
 
-    Where `unspaced` is True, tokens join unless they are a pair in `spaced`, or two words of ASCII.
+    Args:
+        alternating: symbols such as `"`, whose every second occurrence in a line is marked and has rules of its own.
+        joins_left: tokens such as `.`, which attach to the token before them.
+        joins_right: tokens such as `(`, which attach to the token after them.
+        joined, spaced: exceptions, which win over the rules: pairs without a space, and pairs with one.
+        unspaced: the language has no spaces: tokens are joined unless they are a pair in `spaced`, or two ASCII words.
     """
 
     alternating: frozenset[str] = frozenset()
@@ -42,19 +90,19 @@ class Spacing:
         return " ".join("".join(parts).split())
 
     def apart(self, left: str, right: str) -> bool:
-        """Whether a space stands between two tokens, marked as by `_mark`."""
+        """Whether a space stands between two neighbouring tokens, as returned by `_mark`."""
         if (left, right) in self.spaced:
             return True
         if (left, right) in self.joined:
             return False
         if self.unspaced:
-            return _is_latin(left) and _is_latin(right)
+            return _is_ascii_word(left) and _is_ascii_word(right)
         return not (left in self.joins_right or right in self.joins_left)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, sorted."""
         rules = {field.name: sorted(getattr(self, field.name)) for field in fields(self) if field.name != "unspaced"}
-        # Only where it is True, so that the digest of all other rules is that of models from before it was there.
+        # `unspaced` is saved only if True: other codecs then keep the fingerprint they had before this field existed.
         return rules | ({"unspaced": True} if self.unspaced else {})
 
     @classmethod
@@ -70,7 +118,7 @@ class SpacingCounts:
     """Counts how often each pair of neighbours stood with and without a space; lines go in, a Spacing comes out."""
 
     def __init__(self) -> None:
-        # Every symbol is marked as if it alternated: which ones do is known only after all lines.
+        # `add` marks every symbol as if it alternated, because which ones do is known only after all lines.
         self._pairs: Counter[tuple[Pair, bool]] = Counter()
 
     def add(self, tokens: Sequence[str], space_after: Sequence[bool]) -> None:
@@ -82,7 +130,7 @@ class SpacingCounts:
         self._pairs.update(others._pairs)
 
     def learn(self) -> Spacing:
-        """The rules that explain most pairs of neighbours, and the pairs that they do not explain."""
+        """The rules that hold for most pairs of neighbours, and as exceptions the pairs for which they do not."""
         alternating = self._alternating()
         apart = self._apart(alternating)
         if sum(apart.values()) < MOST_APART * len(apart):
@@ -94,7 +142,7 @@ class SpacingCounts:
         return replace(rules, joined=frozenset(exceptions - spaced), spaced=spaced)
 
     def _apart(self, alternating: frozenset[str]) -> dict[Pair, bool]:
-        """Whether each pair of neighbours was mostly apart."""
+        """For each pair of neighbours, whether it had a space at least half the time."""
         balance: Counter[Pair] = Counter()
         for ((left, right), space), count in self._pairs.items():
             balance[_unmark(left, alternating), _unmark(right, alternating)] += count if space else -count
@@ -111,9 +159,13 @@ class SpacingCounts:
 
 
 def _rules(alternating: frozenset[str], apart: dict[Pair, bool]) -> Spacing:
-    """The tokens that join, whatever stands beside them."""
-    # Each distinct neighbour counts once, however frequent: the shirt in "t-shirt" joins to only one of its own.
-    # A join that the other token explains is no evidence for this one; hence the rounds.
+    """The tokens that attach to the token before or after them, whatever that is.
+
+    Each distinct neighbour counts once, however frequent: "t-shirt" may be a frequent word, but "-" is only one of the
+    many tokens before "shirt", and so "shirt" does not become a token that attaches to its left.
+    """
+    # A missing space is no evidence about one token if the rule of the other token explains it. Each set of rules
+    # therefore depends on the other, and both are found again until they no longer change.
     joins_left: frozenset[str] = frozenset()
     joins_right: frozenset[str] = frozenset()
     for _ in range(MAX_ROUNDS):
@@ -129,41 +181,11 @@ def _rules(alternating: frozenset[str], apart: dict[Pair, bool]) -> Spacing:
     return Spacing(alternating, joins_left, joins_right)
 
 
-# No token has a space along with other characters, so a marked token is never mistaken for another.
-SECOND = " (2)"
-
-
-def _is_latin(token: str) -> bool:
-    """Whether it is a word or a number in ASCII, as it stands among words of languages without spaces."""
-    return token.isascii() and token.isalnum()
-
-
-def _is_symbol(token: str) -> bool:
-    return len(token) == 1 and not (token.isalnum() or token.isspace())
-
-
-def _mark(tokens: Sequence[str], alternates: Callable[[str], bool]) -> list[str]:
-    """The tokens; of those that alternate, every second occurrence in the line is marked."""
-    marked = []
-    opened: set[str] = set()
-    for token in tokens:
-        if token in opened:
-            opened.remove(token)
-            marked.append(token + SECOND)
-        else:
-            if alternates(token):
-                opened.add(token)
-            marked.append(token)
-    return marked
-
-
-def _unmark(marked: str, alternating: frozenset[str]) -> str:
-    token = marked.removesuffix(SECOND)
-    return marked if token in alternating else token
-
-
 def _joiners(evidence: Iterable[tuple[str, bool]]) -> frozenset[str]:
-    """Tokens that stand without a space next to two or more neighbours, and next to most of their neighbours."""
+    """The tokens that have no space next to at least two of their neighbours, and next to most of them.
+
+    `evidence` has an item for each distinct neighbour of a token: the token, and whether there is a space.
+    """
     spaced: Counter[str] = Counter()
     joined: Counter[str] = Counter()
     for token, space in evidence:

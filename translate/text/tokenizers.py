@@ -1,6 +1,6 @@
 """Text to tokens and back: one interface and, in the table at the end, the classes behind the names in the schema.
 
-words.py knows spaCy, pieces.py knows Hugging Face's `tokenizers`; nothing else does.
+Only words.py uses spaCy, and only pieces.py uses Hugging Face's `tokenizers`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,10 +21,10 @@ class Tokenizer(Protocol):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The Python packages that decide where text is cut: another version of them may cut it elsewhere."""
+        """The Python packages that decide how text is split; another version of them may split it differently."""
 
     def normalize(self, line: str) -> str:
-        """The text that is cut: what `join` can give back at best."""
+        """The line after lower-casing and the like: the most that `join` can restore from its tokens."""
 
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
         """The tokens of each line; none for a blank one."""
@@ -33,14 +33,14 @@ class Tokenizer(Protocol):
         """The line of text that these tokens make."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON, with the `kind` under which the class stands in the table."""
+        """JSON values; `kind` among them is the key of the class in the table `STORED`."""
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Tokenizer": ...
 
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {"word": WordTokenizer, **dict.fromkeys(LEARNERS, PieceTokenizer)}
-# Labels cannot be chosen in the settings, but are stored like the rest.
+# A config cannot choose the tokenizer of labels, but it is saved like the others.
 STORED: dict[str, type[Tokenizer]] = {**TOKENIZERS, "label": LabelTokenizer}
 
 

@@ -23,7 +23,7 @@ class Vocabulary:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        # Without the specials: a word of the text that reads "<eos>" is an unknown word and ends nothing.
+        # The specials are left out, so that "<eos>" in a text is an unknown word and does not end the sentence.
         return {word: index for index, word in enumerate(self.words, start=len(SPECIALS))}
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
-"""Text to words and back: spaCy cuts text, and spacing learned from training text joins it again.
+"""Text to words and back: spaCy splits text, and spacing learned from training text joins it again.
 
-This is the only file that uses spaCy, and it imports it only to cut text; joining words does not need it.
+This is the only file that uses spaCy, and it imports it only to split text; joining words does not need it.
 """
 
 import difflib
@@ -15,16 +15,17 @@ from translate.errors import ConfigError, DataError
 from translate.text.casing import base_code, lower
 from translate.text.spacing import Spacing
 
-# The packages by which spaCy cuts some languages.
+# The packages that spaCy calls to split text in some languages.
 HELPERS = {"ja": ("SudachiPy", "SudachiDict-core"), "ko": ("natto-py",), "th": ("pythainlp",), "vi": ("pyvi",)}
-# spaCy takes time with the square of a run without spaces, such as a line of dashes: minutes for 20,000 characters.
+# spaCy's time grows with the square of the length of a run without spaces, such as a line of dashes: minutes for 20,000
+# characters. Such runs are therefore split into parts of this many characters first.
 LONGEST_RUN = 1000
 LONG_RUN = re.compile(rf"\S{{{LONGEST_RUN + 1},}}")
 
 
 @dataclass(frozen=True)
 class WordTokenizer:
-    """Words as spaCy cuts them, and the spacing that joins them again.
+    """Words as spaCy splits them, and the spacing that joins them again.
 
     One plain space between words is not a token, but any further white space (the second of two spaces, a no-break
     space, a tab) is, as in the published vocabularies of Multi30k. White space around a line is stripped.
@@ -48,7 +49,7 @@ class WordTokenizer:
         for line in lines:
             try:
                 tokens = [token for part in _parts(self.normalize(line)) for token in tokenizer(part)]
-            except Exception as error:  # Each of the packages that spaCy uses for some languages has its own.
+            except Exception as error:  # The packages in HELPERS raise exceptions of their own.
                 raise DataError(
                     f"spaCy's tokenizer for {self.language!r} cannot cut the line that begins with {line[:40]!r}, of "
                     f"{len(line)} characters: {error}"
@@ -56,8 +57,8 @@ class WordTokenizer:
             yield [token.text for token in tokens], [bool(token.whitespace_) for token in tokens]
 
     def normalize(self, line: str) -> str:
-        """The text that is cut: stripped, lower-cased if that is asked for, and without what is not Unicode text."""
-        # A lone surrogate, which Python makes of a stray byte on the command line, cannot be encoded.
+        """The line as spaCy gets it: stripped, lower-cased if that is asked for, lone surrogates replaced by `?`."""
+        # Python reads a byte on the command line that is not UTF-8 as a lone surrogate, which UTF-8 cannot encode.
         line = line.strip().encode("utf-8", errors="replace").decode("utf-8")
         return lower(line, self.language) if self.lowercase else line
 
@@ -90,7 +91,7 @@ def _parts(line: str) -> Iterator[str]:
 
 @cache
 def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterable[Any]]:
-    """The tokenizer of a trained spaCy model or, without one, the rules that spaCy has for the language."""
+    """The tokenizer of a trained spaCy model or, if `model` is None, of spaCy's blank pipeline for the language."""
     try:
         import spacy
         import spacy.lang
@@ -107,7 +108,7 @@ def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterab
                 f"spaCy model {model!r} (text.tokenizer.source_model or target_model) is not installed: "
                 f"python -m spacy download {model}, or leave that setting out to do without a model"
             ) from error
-        except Exception as error:  # Whatever else has this name may fail in any way.
+        except Exception as error:  # Another package may have this name, and fail in any way.
             raise ConfigError(
                 f"spaCy model {model!r} (text.tokenizer.source_model or target_model) cannot be loaded "
                 f"({type(error).__name__}); name another one, or leave that setting out"
@@ -123,7 +124,7 @@ def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterab
         )
     try:
         return spacy.blank(language).tokenizer
-    except Exception as error:  # Some of those packages look for libraries, and have errors of their own for that.
+    except Exception as error:  # Packages in HELPERS raise errors of their own if a library is missing.
         raise ConfigError(
             f"spaCy's tokenizer for {language!r} needs another package: {str(error).rstrip('.')}. "
             "Other kinds need none: text.tokenizer.kind=char or bpe"

@@ -1,6 +1,6 @@
-"""Training states: everything a run needs to continue as if it had never stopped.
+"""Training states (checkpoints): everything a run needs to continue as if it had never stopped.
 
-Each file holds weights, optimizer, random state and progress; the run's folder keeps the last few.
+Each file holds weights, optimizer state, random state and progress; the run's folder keeps the last few.
 """
 
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger("translate")
 
 
 class StateStore:
-    """The newest training states in one folder. Files written in order with them share their `writer`."""
+    """The newest training states in one folder. A `writer` shared with other files writes all of them in order."""
 
     def __init__(self, folder: Path, keep_last: int, writer: Writer | None = None) -> None:
         self.folder = folder
@@ -36,7 +36,7 @@ class StateStore:
     def save(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Copy the state after `step` updates, write it while training continues, then remove all but the last few.
 
-        Until it is complete, the previous state is the newest. The copy takes as much memory as the state.
+        Until its file is complete, the previous state is the newest. The copy takes as much memory as the state.
 
         Raises:
             CheckpointError: an earlier file could not be written.
@@ -48,7 +48,7 @@ class StateStore:
         self._newest = step, self._writer.later(str(self.folder), tensors, write)
 
     def reserve(self, tensors: dict[str, Tensor]) -> None:
-        """Allocate the memory for copies of such states while training continues."""
+        """Allocate the buffers into which `save` copies such tensors, in the background."""
         self._writer.reserve(str(self.folder), tensors)
 
     def unwritten(self) -> int | None:
@@ -63,9 +63,8 @@ class StateStore:
         path = self.folder / f"step-{step:08d}.safetensors"
         write_tensors(path, tensors, {"format": FORMAT, **values})
         others = [other for other in self.paths() if other != path]
-        damaged = [
-            other for other in others if other.name > path.name
-        ]  # newer than the state of the resume
+        # Files of later updates are damaged: the run was resumed from an older state because of that.
+        damaged = [other for other in others if other.name > path.name]
         for old in [*damaged, *others[len(damaged) + self.keep_last - 1 :]]:
             try:
                 old.unlink(missing_ok=True)
@@ -120,7 +119,7 @@ def unpack(
 ) -> None:
     """Restore what `pack` gathered, into a model and optimizers of the same settings.
 
-    Random states of another number of processes are of no use: then new ones are made from `seed`.
+    If the number of processes has changed, the saved random states do not fit: each process is seeded from `seed`.
     """
     parallel.load({name: tensors[f"model.{name}"] for name, _ in parallel.model.named_parameters()})
     for number, optimizer in enumerate(optimizers):
@@ -129,7 +128,7 @@ def unpack(
         for name in (name for name in tensors if name.startswith(f"optimizer.{number}.")):
             index, key = name.split(".")[2:]
             value, parameter = tensors[name], parameters[int(index)]
-            # The step count is a scalar, not shaped like the parameter.
+            # The optimizer's step count is a scalar; all other state has the shape of the parameter.
             state.setdefault(int(index), {})[key] = parallel.part_of(value, parameter) if value.ndim else value
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     if sum(name.startswith(_random("cpu", 0)) for name in tensors) != processes.count:

@@ -1,7 +1,7 @@
-"""The processes that train one model together: which of them this is, and what they tell each other.
+"""The processes that train one model together: the rank of this one, and the communication between them.
 
-Each works on its part of every update, and all make the same decisions: numbers are gathered, not guessed. Only the
-first one validates and writes. This module knows nothing of models.
+Each works on its part of every update. All make the same decisions, based on numbers gathered from all of them. Only
+the first (the main process, rank 0) validates and writes. This module knows nothing of models.
 """
 
 import gc
@@ -20,8 +20,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-# While there is no group yet: this module, which DDP imports, has the group as default argument of its functions. That
-# would keep the group's threads running while Python shuts down, when they can end the process by SIGABRT.
+# Imported before there is a process group. If DDP imported it later, default arguments of its functions would hold the
+# group, whose threads would then still run while Python shuts down, and can end the process by SIGABRT.
 import torch.distributed.nn.functional
 from numpy.typing import NDArray
 from torch import Tensor
@@ -33,13 +33,13 @@ from translate.data.batching import Indices
 from translate.errors import ConfigError, TrainingError
 from translate.training.interrupt import SHUTDOWN, Interrupted
 
-# How long a process waits for the others, which may be encoding a corpus or validating. One that has died is noticed at
-# once: its connections close.
+# How long a process waits for the others, which may be encoding a corpus or validating. A dead process is noticed at
+# once, because its connections close.
 PATIENCE = timedelta(days=1)
-CONNECTING = timedelta(seconds=30)  # until a process gives up that cannot reach itself
-MEETING = timedelta(minutes=5)  # until it gives up on others of this machine that were there; PyTorch's default
+CONNECTING = timedelta(seconds=30)  # timeout of the first process for connecting to the store that it runs itself
+MEETING = timedelta(minutes=5)  # timeout for others that have found this store to join the group; PyTorch's default
 HERE = "127.0.0.1"
-PRESENT = "translate/present"  # key in the store: how many processes have found it
+PRESENT = "translate/present"  # key in the store: how many processes have connected to it
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -48,28 +48,29 @@ log = logging.getLogger("translate")
 class Part(NamedTuple):
     """Pairs that one process works on: a batch or part of it.
 
-    `weight` is 1, or 0 for a dummy, because all processes need to make the same number of passes.
+    `weight` is 1, or 0 for a dummy batch: all processes must make the same number of passes, even one without pairs.
     """
 
     pairs: Indices
     weight: int
 
     def split(self, pieces: int) -> list["Part"]:
-        """The same in this many pieces, but no more than it has pairs."""
+        """Cut into this many micro-batches, or into one for each pair if there are fewer pairs."""
         return [Part(self.pairs[i::pieces], self.weight) for i in range(min(pieces, len(self.pairs)))]
 
 
 class Processes:
-    """A single process; `Group` does the same for one of several."""
+    """Training in a single process, and the interface that `Group` implements for several."""
 
     rank = 0
     count = 1
     local_count = 1  # processes on this machine, including this one
 
     def parts(self, batches: Sequence[Indices], workers: int = 1) -> list[list[Part]]:
-        """Parts of the batches of one update, for each of this process's `workers`; all of them have as many.
+        """Parts of the batches of one update, for each of this process's `workers`; all workers get equally many.
 
-        Whole batches, as far as they divide evenly; each of the others is split, and no part is empty.
+        Batches stay whole as far as they divide evenly among the workers of all processes; each batch that remains is
+        split among all workers. A dummy batch takes the place of an empty part.
         """
         first = self.rank * workers
         return [parts_of(batches, first + worker, self.count * workers) for worker in range(workers)]
@@ -100,10 +101,10 @@ class Processes:
         return device
 
     def at_the_end(self, work: Callable[[], object]) -> None:
-        """Do this, too, when the connections of this process are closed; a single process has none."""
+        """Call `work` when the connections of this process are closed; a single process never calls it."""
 
     def seed_each_process(self, seed: int) -> None:
-        """Let each process draw its own random numbers from now on; the first continues its sequence."""
+        """Seed PyTorch differently in each process; the first keeps the state of its random generator."""
 
 
 SINGLE_PROCESS = Processes()
@@ -113,7 +114,7 @@ class Group(Processes):
     """One of several processes, which find each other through a `store` of torch.distributed.
 
     Raises:
-        TrainingError: inside a `with` statement, in place of PyTorch's error when another process has ended.
+        TrainingError: on leaving its `with` statement, in place of PyTorch's error when another process has ended.
     """
 
     def __init__(self, store: Any, rank: int, count: int) -> None:
@@ -162,9 +163,9 @@ class Group(Processes):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Gloo's own errors have no type.
+        # Gloo's errors are plain RuntimeErrors.
         if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower()):
-            # NCCL may have failed by itself.
+            # NCCL may have failed for another reason, so quote it.
             detail = "" if "gloo" in str(error).lower() else f" ({first_line(error)})"
             raise TrainingError(
                 f"another process of this run has ended, and this one cannot continue without it{detail}; "
@@ -223,7 +224,7 @@ class Group(Processes):
             torch.manual_seed(seed_of(seed, 0, self.rank))
 
     def is_first_to_report(self, message: str) -> bool:
-        """Whether this process is the one to report what ended the run: the first that asks. torchrun repeats it."""
+        """Whether this process should report what ended the run: the first that asks. torchrun repeats `message`."""
         if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
             content = {"message": message, "extraInfo": {"py_callstack": message, "timestamp": str(int(time.time()))}}
             with suppress(OSError):  # The disk may be full.
@@ -236,13 +237,13 @@ class Group(Processes):
         return self._last_word
 
     def await_last_message(self) -> None:
-        """Stay until the message about a failure is out: torchrun kills all processes when one ends with an error."""
+        """Wait until a failure has been reported: torchrun kills all processes as soon as one exits with an error."""
         with suppress(RuntimeError):
             if self._last_word:
                 self._store.set("translate/end", "")
             else:
                 self._store.wait(["translate/end"], SHUTDOWN)
-        if not self.failed:  # After a failed process this could wait forever.
+        if not self.failed:  # After a failure this could wait for the others forever.
             self.close_connections()
 
     def close_connections(self) -> None:
@@ -251,11 +252,11 @@ class Group(Processes):
             dist.destroy_process_group()
             for work in self._at_the_end:
                 work()
-            gc.collect()  # FSDP's modules, which hold the group, too, refer to each other.
+            gc.collect()  # FSDP's modules also hold the group, in reference cycles.
 
 
 class MeetingPlace:
-    """Where processes of this machine find each other, run by the first of them."""
+    """The store through which the processes of this machine find each other, run by the first of them."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -264,37 +265,37 @@ class MeetingPlace:
         self._store.set_timeout(MEETING)
 
     def directions(self, rank: int) -> dict[str, str]:
-        """The environment variables by which another process finds it."""
+        """The environment variables with which the process of this rank connects to the store."""
         counts = {"WORLD_SIZE": self.count, "LOCAL_WORLD_SIZE": self.count}
         numbers = counts | {"RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": self._store.port}
         return {"MASTER_ADDR": HERE} | {name: str(number) for name, number in numbers.items()}
 
     def present(self) -> int:
-        """How many of the others have found it."""
+        """How many of the other processes have connected to the store."""
         return int(self._store.add(PRESENT, 0))
 
     def group(self) -> Group:
-        """This process as the first of all; waits until the others have come."""
+        """The group, with this process as rank 0; waits until the others have joined."""
         return Group(self._store, 0, self.count)
 
 
 def parts_of(batches: Sequence[Indices], number: int, count: int) -> list[Part]:
     """What worker `number` of `count` gets of these batches."""
     even = len(batches) // count * count
-    # Pairs of a batch are sorted by length: every part gets short ones and long ones.
+    # Pairs of a batch are sorted by length; by taking every count-th, each part gets short and long ones.
     split = [(batch, batch[number::count]) for batch in batches[even:]]
     whole = [Part(batch, 1) for batch in batches[number:even:count]]
     return whole + [Part(own, 1) if len(own) else Part(batch[:1], 0) for batch, own in split]
 
 
 def seed_of(*numbers: int) -> int:
-    """A seed that belongs to these numbers, and almost certainly to no others."""
+    """A seed derived from these numbers; any others almost certainly give another seed."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 @contextmanager
 def _meeting() -> Iterator[None]:
-    """Around the search for the other processes. ConfigError if there is no way to them."""
+    """Wraps the code that connects to the other processes. ConfigError if they cannot be reached."""
     try:
         yield
     except (dist.DistError, RuntimeError, ValueError) as error:

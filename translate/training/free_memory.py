@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 PROC, CONTROL_GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-# Where the two versions of control groups keep a group's limit, its usage, and how much of that is cached files, which
-# can be evicted.
+# For cgroups v2 and v1 of Linux, by the controllers in /proc/self/cgroup: the files with a group's limit and usage, and
+# the field of memory.stat for cached files, which count as usage but can be evicted.
 VERSIONS = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -27,7 +27,7 @@ def _of_the_machine(meminfo: Path) -> float:
 
 
 def _of_control_groups(memberships: Path, mounted: Path) -> float:
-    """What the groups of this process leave it, each including those below it; containers limit memory this way."""
+    """The least that any cgroup of this process, or one above it, leaves free; containers limit memory this way."""
     try:
         lines = memberships.read_text(encoding="utf-8").splitlines()
     except OSError:

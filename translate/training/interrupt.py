@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from types import FrameType, TracebackType
 
-SHUTDOWN = timedelta(seconds=10)  # within which one of several processes writes its last line when the run ends
-GRACE = 5.0  # seconds that a process has to end in order after a second signal
-ECHO = 0.5  # seconds within which the same signal again is no second wish
-# What a terminal sends that closes, as when ssh loses its connection; not on Windows.
+SHUTDOWN = timedelta(seconds=10)  # time for one of several processes to print its last message when the run ends
+GRACE = 5.0  # seconds for a process to shut down cleanly after a second signal
+ECHO = 0.5  # seconds within which the same signal counts as a duplicate, not as a second request
+# Sent when the terminal closes, as when ssh loses its connection; not on Windows.
 HANGUP = getattr(signal, "SIGHUP", None)
 
 
@@ -33,16 +33,16 @@ class Interrupted(Exception):
 
 
 class Echoes:
-    """Tells a signal that comes again from the same signal heard twice.
+    """Tells duplicates of a signal from a second request.
 
-    The `timeout` command passes a signal on to its child and to the group of processes that the child belongs to.
+    Duplicates occur: the `timeout` command sends a signal to its child, and again to the child's process group.
     """
 
     def __init__(self) -> None:
         self._heard: dict[int, float] = {}
 
     def includes(self, number: int) -> bool:
-        """Whether this signal, which has just come, is one with the same number that came a moment ago."""
+        """Whether this signal, which has just come, duplicates one with the same number that came a moment ago."""
         now = time.monotonic()
         if number in self._heard and now - self._heard[number] < ECHO:
             return True
@@ -51,13 +51,13 @@ class Echoes:
 
 
 class InterruptGuard:
-    """While open, remembers the first SIGINT or SIGTERM instead of ending the process; a second one gets through.
+    """While open, only remembers the first SIGINT or SIGTERM; a second one goes to the handler from before.
 
-    SIGHUP is remembered, too. It may come twice, from the terminal and from the shell, so it never gets through. What
-    the process was started to ignore stays ignored: SIGHUP under nohup, SIGINT in the background of a script.
+    SIGHUP is only remembered, however often it comes: the terminal and the shell may both send it. Signals that the
+    process was started to ignore stay ignored: SIGHUP under nohup, SIGINT in the background of a script.
 
-    Under torchrun nothing gets through. It passes on a signal that whoever sent it may have sent to this process as
-    well, so a second one may be the same again; and it kills processes that hang by itself.
+    Under torchrun, every signal is only remembered. torchrun passes on signals that their sender may also have sent to
+    this process directly, so a second one may be a duplicate; and torchrun itself kills processes that hang.
     """
 
     def __init__(self) -> None:
@@ -99,8 +99,8 @@ class InterruptGuard:
 def second_signal_ends(grace: float = GRACE) -> Iterator[None]:
     """Inside, a second SIGINT or SIGTERM ends this process after `grace` seconds, even if it hangs.
 
-    Python's own handlers run only when the main thread returns from what it is doing. If it waits for another process
-    that is stuck, that may be never.
+    Python runs signal handlers only in the main thread, between bytecode instructions: none while it waits in C code,
+    perhaps for another process that is stuck. So another thread counts the signals.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
@@ -116,13 +116,13 @@ def second_signal_ends(grace: float = GRACE) -> Iterator[None]:
 
 
 def _end_after_the_second(signals: socket.socket, left: threading.Event, grace: float) -> None:
-    """Read the numbers of signals as they come, until there are no more, or two that ask for the end."""
+    """Read the numbers of signals as they come, until the socket closes, or two of them asked to end the process."""
     received = 0
     echoes = Echoes()
     with signals:
         while received < 2 and (number := signals.recv(1)):
             received += number[0] in (signal.SIGINT, signal.SIGTERM) and not echoes.includes(number[0])
         if received == 2 and not left.wait(grace):
-            with suppress(OSError):  # Its disk may be full.
+            with suppress(OSError):  # Standard error may be a file on a full disk.
                 print("stopped, though not in order: something hangs", file=sys.stderr, flush=True)
             os._exit(128 + number[0])

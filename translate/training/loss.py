@@ -1,7 +1,7 @@
 """The training loss and the figures logged with it: sums over tokens, divided once by the tokens of the whole update.
 
-Dimension letters in names: N real target tokens, M the same and the rows of padding after them, which are ignored (see
-`PaddedRows`), R some of them, V target vocabulary.
+Dimension letters in names: N real target tokens, M these and any padding rows after them, which are ignored (see
+`PaddedRows`), R the rows of one block, V target vocabulary.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, kl_div
 
 from translate.data.batching import IGNORED
 
-ELEMENTS_AT_ONCE = 2**18  # of the logits: one megabyte in float32, which fits into caches and needs few calls
+ELEMENTS_AT_ONCE = 2**18  # elements of a block of logits: 1 MB in float32, which fits into caches and needs few calls
 
 
 @dataclass
@@ -57,18 +57,19 @@ def smoothed_loss_(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tup
 
 
 class _SmoothedLoss(torch.autograd.Function):
-    """Loss and gradient at once, for as many rows at a time as the cache of a CPU holds.
+    """Computes loss and gradient together in the forward pass, in blocks of rows that fit into a CPU's cache.
 
-    The gradient with respect to the scores is their softmax minus the smoothed distribution of the label; nothing else
-    is kept, and it takes the place of the scores, often the largest tensor of all, which nobody needs any more. Done
-    for all rows at once, with float32 tensors kept for the backward pass, it makes whole updates of a small model an
-    eighth slower on a CPU.
+    The gradient with respect to the scores is their softmax minus the smoothed distribution of the label. It overwrites
+    the scores, often the largest tensor of all, which nothing else needs, and is all that the backward pass gets. With
+    all rows at once, and float32 tensors saved for the backward pass, whole updates of a small model are an eighth
+    slower on a CPU.
     """
 
     @staticmethod
     def forward(ctx: Any, logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         sums = torch.zeros(2, device=logits_MV.device)
-        logits_MV = logits_MV.detach()  # If autograd needed the scores for anything else, it would notice and complain.
+        # Safe to overwrite: if the backward pass of another operation needed the scores, autograd would raise.
+        logits_MV = logits_MV.detach()
         logits_NV = logits_MV[: len(labels_N)]
         for rows in _row_blocks(logits_NV):
             scores_RV, labels_R1 = logits_NV[rows].float(), labels_N[rows, None]
@@ -107,19 +108,19 @@ def r_drop_loss_(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: f
     once; rows after those of both passes do not count. R-Drop (Liang et al., 2021, equation 4) draws the two
     distributions together that dropout has driven apart; this is half of what the paper minimizes, so that with weight
     0 it is the cross-entropy of one pass. The second scalar is the mean without smoothing and divergence, and has no
-    gradient. The scores are overwritten with theirs, whether they require one or not.
+    gradient. The scores are overwritten with their gradient, even if they require none.
     """
     loss, nll = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
 class _RDropLoss(torch.autograd.Function):
-    """Some rows at a time, like the smoothed loss, whose probabilities the divergence reuses."""
+    """Works in blocks of rows like `_SmoothedLoss`; the divergence reuses the probabilities of the cross-entropy."""
 
     @staticmethod
     def forward(ctx: Any, twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
         sums = torch.zeros(2, device=twice_MV.device)
-        twice_MV = twice_MV.detach()  # As above.
+        twice_MV = twice_MV.detach()  # Safe to overwrite, as in `_SmoothedLoss`.
         counted = 2 * len(labels_N)
         one_NV, other_NV = twice_MV[:counted].chunk(2)
         for rows in _row_blocks(one_NV):

@@ -68,7 +68,7 @@ def storages(values: Any) -> Iterable[torch.UntypedStorage]:
 
 @dataclass(frozen=True)
 class Lasting:
-    """What training holds from update to update.
+    """The memory that training holds from one update to the next; activations are not part of it.
 
     Args:
         parts: how much each part takes, by name.
@@ -94,11 +94,11 @@ def lasting_memory(
     moments = whole_moments = present = 0
     for optimizer in optimizers:
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        count = 2 if "betas" in optimizer.defaults else 1  # running means; Muon has one
+        count = 2 if "betas" in optimizer.defaults else 1  # running means per parameter; Muon has one
         moments += count * own_bytes(parameters)
         whole_moments += count * whole_bytes(parameters)
         present += own_bytes(tensor for state in optimizer.state.values() for tensor in state.values())
-    # Copies of the state, the best model and the last snapshot, to write them from; see Writer.
+    # The buffers of `Writer`: for the training state, the best model and, if there are any, snapshots.
     copies = whole_moments + (2 + (config.average_last is not None)) * whole if device.type == "cpu" else 0
     parts = {"weights": weights, "gradients": workers * weights, "optimizer": moments, "copies to write": copies}
     return Lasting(parts, workers * weights + moments - min(present, moments) + copies)

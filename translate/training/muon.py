@@ -32,8 +32,8 @@ class Muon(Optimizer):
             change between replays of a CUDA graph.
         momentum: decay of the running mean of gradients, also used for Nesterov's look-ahead.
         weight_decay: decoupled weight decay.
-        dtype: the arithmetic in which singular values are evened out. Bfloat16, as in PyTorch's Muon, is exact enough,
-            but twenty times as slow as float32 on a CPU without instructions for it.
+        dtype: the dtype in which `orthogonalize` computes. Bfloat16, as in PyTorch's Muon, is exact enough, but twenty
+            times as slow as float32 on a CPU without instructions for it.
     """
 
     def __init__(

@@ -14,14 +14,14 @@ Logits = Callable[[Batch], Tensor]  # the model's scores of the next token at ea
 
 
 class Objective(Protocol):
-    """The sums over a batch's target tokens of what is minimized, and of the plain negative log-likelihood."""
+    """Returns two sums over a batch's target tokens: the loss to minimize, and the plain negative log-likelihood."""
 
     def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """One pass."""
+    """Cross-entropy with label smoothing, of one pass."""
 
     smoothing: float
     loss: Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]] = smoothed_loss_
@@ -32,7 +32,7 @@ class CrossEntropy:
 
 @dataclass(frozen=True)
 class RDrop:
-    """Two passes with different dropout, and a loss of the difference of their outputs (R-Drop: Liang et al., 2021)."""
+    """Two passes with different dropout, and a penalty on how far their outputs differ (R-Drop: Liang et al., 2021)."""
 
     smoothing: float
     weight: float

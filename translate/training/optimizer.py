@@ -20,7 +20,7 @@ def build_optimizers(
     """Optimizers that together update each parameter of the model once. `set_rate` is called before each update.
 
     Args:
-        dtype: the arithmetic of Muon's matrix products; all else is done in that of the parameters.
+        dtype: the dtype of Muon's matrix products; everything else is computed in the dtype of the parameters.
         recorded: whether a CUDA graph will replay updates, with changing rates.
     """
     matrices, others = split_parameters(model)
@@ -50,7 +50,7 @@ def set_rate(optimizers: Iterable[optim.Optimizer], rate: float) -> None:
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The matrices between layers, and the rest: embeddings, the output projection, norms and biases."""
+    """The weight matrices of hidden layers, and the rest: embeddings, the output projection, norms and biases."""
     ends = [
         parameter
         for name, module in model.named_modules()

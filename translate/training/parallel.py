@@ -32,28 +32,28 @@ class Single:
         return self.forward(*inputs, **options)
 
     def backward_pass(self, *, last: bool) -> AbstractContextManager[None]:
-        """Wraps the passes over one batch; after an update's `last` one, gradients are the mean over processes."""
+        """Wraps the passes over one batch; after the `last` of an update, gradients are averaged over processes."""
         return nullcontext()
 
     def whole_model(self) -> Model:
-        """The model with all its weights, not to be changed; valid in the first process only."""
+        """The model with unsharded weights, not to be changed; its weights are valid in the first process only."""
         return self.model
 
     def whole(self, tensor: Tensor) -> Tensor:
-        """The whole of a parameter, or of a tensor that is sharded like one."""
+        """The unsharded tensor of a parameter, or of another tensor that is sharded like one."""
         return tensor
 
     def part_of(self, tensor: Tensor, parameter: Tensor) -> Tensor:
-        """This process's part of a whole tensor, which belongs to `parameter` and has its shape."""
+        """This process's shard of `tensor`, which is unsharded, and is to be sharded like `parameter`."""
         return tensor
 
     def weights(self) -> dict[str, Tensor]:
-        """All parameters, whole."""
+        """All parameters, unsharded."""
         return {name: self.whole(parameter.detach()) for name, parameter in self.model.named_parameters()}
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Set all parameters from whole ones."""
+        """Set all parameters from unsharded ones."""
         for name, parameter in self.model.named_parameters():
             parameter.copy_(self.part_of(weights[name], parameter))
 
@@ -66,7 +66,7 @@ class Replicated(Single):
         with warnings.catch_warnings():
             # Newer versions of PyTorch have another name for this argument, which older ones do not know.
             warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
-            # Tables of positions grow on demand, and differ between processes.
+            # DDP must not broadcast buffers: tables of positions grow on demand, and so differ between processes.
             self.ddp = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
         self.forward = self.ddp
 
@@ -77,7 +77,8 @@ class Replicated(Single):
 class Sharded(Single):
     """Parameters, gradients and optimizer state in shards (torch.distributed.fsdp: Zhao et al., 2023).
 
-    Each block is gathered only while it computes. The first process also has a whole copy, for validation.
+    FSDP gathers the weights of a block only while it computes. The first process also has an unsharded copy of the
+    model, for validation.
 
     Raises:
         ConfigError: this PyTorch cannot do it on a CPU.
@@ -95,14 +96,16 @@ class Sharded(Single):
                 "install a newer one, or use training.parallel: ddp"
             )
         self.copy = copy.deepcopy(model) if processes.rank == 0 else None
-        # Issued for every projection, and harmless: nothing is changed in place.
+        # FSDP warns for each projection that changing its output in place would drop a hook. Only the loss changes one,
+        # the logits, and it detaches them first, which keeps the hook.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
         self.mesh = init_device_mesh(device_type, (processes.count,))
         # PyTorch's caches keep the mesh, and in newer versions the mesh keeps the group, whose threads would still run
-        # while Python shuts down, when they can end the process by SIGABRT.
+        # while Python shuts down, and can then end the process by SIGABRT.
         processes.at_the_end(getattr(self.mesh, "_pg_registry", {}).clear)
         for block in [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]:
-            if isinstance(block, DecoderLayer):  # Keys and values of the source are made before the block is called.
+            # Keys and values of the source are computed before the block's forward, in which FSDP gathers its weights.
+            if isinstance(block, DecoderLayer):
                 attention = block.cross_attention
                 for module in (attention.key, attention.key_norm, attention.value):
                     fully_shard(module, mesh=self.mesh)
@@ -135,5 +138,5 @@ PARALLEL: dict[str, type[Single]] = {"ddp": Replicated, "fsdp": Sharded}
 
 
 def build_parallel(name: str, model: Model, processes: Processes) -> Single:
-    """The model in as many processes as there are; if several, in the way called `name`."""
+    """The model for these processes; if there are several, `name` says how they share it."""
     return (Single if processes.count == 1 else PARALLEL[name])(model, processes)

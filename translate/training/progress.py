@@ -12,8 +12,8 @@ class Validation:
     """How good the model is on validation text. `nll` is in nats per token, without label smoothing.
 
     `scores` are further figures by their names in the settings, such as BLEU; `truncated` counts the answers that the
-    length limit cut off; `summary` has all figures for people to read; each of `samples` is a few texts by their roles,
-    such as source and reference.
+    length limit cut off; `summary` has all figures for people to read; each of `samples` maps roles, such as source and
+    reference, to texts.
     """
 
     nll: float
@@ -58,7 +58,7 @@ class Progress:
         return {name: None if value in (-math.inf, math.inf) else value for name, value in asdict(self).items()}
 
     def is_beaten_by(self, figure: float, nll: float, *, is_score: bool) -> bool:
-        """Whether a model is better than the best so far. Where scores are shown as equal, the loss decides."""
+        """Whether a model is better than the best so far. Between scores equal to two decimals, the loss decides."""
 
         def shown(number: float) -> float:
             return round(number, 2) if is_score else number

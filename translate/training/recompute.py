@@ -15,5 +15,5 @@ def recompute_blocks(model: nn.Module) -> None:
     """
     for block in model.modules():
         if isinstance(block, EncoderLayer | DecoderLayer):
-            # In place of the method, as a wrapper around the module would rename all parameters.
+            # Replaces the method, because a wrapper around the module would rename all parameters.
             block.__dict__["forward"] = partial(checkpoint, block.forward, use_reentrant=False)

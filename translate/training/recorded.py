@@ -1,4 +1,4 @@
-"""An update on a GPU, recorded once and replayed, without the time that Python needs to launch its operations."""
+"""Updates recorded as CUDA graphs and replayed, which saves the time that Python takes to launch each operation."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ from translate.model.positions import SinusoidalPositions
 from translate.training.parallel import Single
 from translate.training.update import Forward, Update
 
-MOST_SHAPES = 500  # of batches that are recorded, because each takes memory; batches of other shapes are not
+MOST_SHAPES = 500  # shapes of batches with a graph, which takes memory; batches of other shapes run without graphs
 
 Work = Callable[[], Any]
 
@@ -23,8 +23,8 @@ Work = Callable[[], Any]
 class RecordedUpdate(Update):
     """The passes over batches, clipping, and the step of the optimizers, as CUDA graphs.
 
-    A pass has a thousand operations, and those of a small model take a GPU less time than launching them does. A
-    graph is for one shape, so batches are padded to a few shapes (`round_up`).
+    A pass has a thousand operations, and those of a small model take a GPU less time than launching them does. A graph
+    works for one shape only, so batches are padded to a few shapes (`round_up`).
 
     Args:
         record: records what a function does on the GPU, and returns a function that does it again.
@@ -49,7 +49,7 @@ class RecordedUpdate(Update):
         self._replay_step: Work | None = None
 
     def padded(self, shapes: Shapes) -> Shapes:
-        rows, source, target = np.array([self._roomy(shape) for shape in zip(*shapes[:3], strict=True)]).T
+        rows, source, target = np.array([self._padded_shape(shape) for shape in zip(*shapes[:3], strict=True)]).T
         return Shapes(rows, source, target, rows * source, rows * target)
 
     def begin(self) -> None:
@@ -59,20 +59,20 @@ class RecordedUpdate(Update):
         if not self._gradients:
             self._gradients = [torch.empty_like(parameter) for parameter in parameters]
         for parameter, gradient in zip(parameters, self._gradients, strict=True):
-            parameter.grad = gradient  # Recordings add to these very tensors, whatever `grad` was in between.
+            parameter.grad = gradient  # Graphs add to these very tensors, so put them back.
         torch._foreach_zero_(self._gradients)
 
     def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
-        shape = self._roomy(batch.shape)
+        shape = self._padded_shape(batch.shape)
         batch = batch.padded(*shape)
         if not self._recording or (shape not in self._passes and len(self._passes) == MOST_SHAPES):
             return super().add(batch, share, last=last)
         if shape not in self._passes:
             for module in self.parallel.model.modules():
                 if isinstance(module, SinusoidalPositions):
-                    module(0, max(shape[1:]))  # Grow its table now: nothing can come from the CPU during recording.
+                    module(0, max(shape[1:]))  # Grow its table now: recording allows no copy from the CPU.
             self._passes[shape] = _RecordedPass(batch.to(self.device), partial(self._pass, self.parallel), self._record)
-            # Keep every table of positions: recordings still read from one after a longer one replaces it.
+            # Keep every table of positions: older graphs still read from it after a longer one has replaced it.
             self._tables.update(self.parallel.model.buffers())
         return self._passes[shape](batch, share)
 
@@ -85,20 +85,21 @@ class RecordedUpdate(Update):
         if self._recording and self._replay_step is None:
             self._replay_step = self._record(super()._step)
         (self._replay_step or super()._step)()
-        self._recording = False  # Passes outside an update, such as the trial of the largest batch, are not replayed.
+        self._recording = False  # Passes outside an update, as in `rehearsal`, use no graphs.
 
-    def _roomy(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    def _padded_shape(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         rows, source, target = (round_up(int(size)) for size in shape)
         longest = self.parallel.model.longest
         return rows, min(source, longest), min(target, longest)
 
     def _logits(self, forward: Forward, batch: Batch) -> Tensor:
+        # No target mask: a graph needs fixed shapes, and the labels of padding are `IGNORED` (see `Batch.padded`).
         with arithmetic(self.dtype, self.device):
             return forward(batch.source_BS, batch.source_mask_BS, batch.target_BT, None)
 
 
 class _RecordedPass:
-    """The pass over a batch of one shape, with the tensors from which it reads batch and share."""
+    """The recorded pass over batches of one shape, with its static input tensors: batch and share."""
 
     def __init__(self, batch: Batch, work: Callable[[Batch, Tensor], Tensor], record: Callable[[Work], Work]) -> None:
         self.batch = batch
@@ -114,7 +115,7 @@ class _RecordedPass:
 
 
 class CudaGraphs:
-    """Records work as CUDA graphs that share their memory, because only one of them runs at a time."""
+    """Records work as CUDA graphs that share one memory pool, which is safe because they run one at a time."""
 
     def __init__(self) -> None:
         self._memory = torch.cuda.graph_pool_handle()

@@ -17,7 +17,7 @@ from translate.training.memory import TensorMemory, lasting_memory, remedies, si
 
 @dataclass(frozen=True)
 class LargestBatch:
-    """Its pairs, and the tokens of its longest source or target, including eos."""
+    """The pairs of a batch, and the number of tokens of its longest source or target, including eos."""
 
     pairs: Indices
     longest: int
@@ -26,28 +26,28 @@ class LargestBatch:
 def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module, padded: Callable[[Shapes], Shapes]) -> LargestBatch:
     """The batch of an epoch whose activations take most memory; other epochs have batches of the same shapes.
 
-    It counts the features that go into and come out of linear layers, and the attention weights. The shapes are those
-    without BPE-dropout, which adds a little.
+    The estimate counts inputs and outputs of linear layers, and the attention weights. It uses the lengths without
+    BPE-dropout, which makes them a little longer.
 
     Args:
-        padded: the shapes that batches of these shapes have in their passes.
+        padded: maps the shapes of batches to those that they are padded to (see `Update.padded`).
     """
     encoder = [module for module in model.modules() if isinstance(module, EncoderLayer)]
     decoder = [module for module in model.modules() if isinstance(module, DecoderLayer)]
     encoder_heads = sum(block.self_attention.heads for block in encoder)
     decoder_heads = sum(block.self_attention.heads for block in decoder)
     per_source, per_target = features(encoder), features(decoder)
-    per_answer = features([model]) - per_source - per_target  # the projection to the vocabulary
+    per_prediction = features([model]) - per_source - per_target  # the projection to the vocabulary
 
-    rows, source, target, _, answers = padded(plan.shapes(epoch))
+    rows, source, target, _, predictions = padded(plan.shapes(epoch))
     of_a_row = source * (per_source + source * encoder_heads)
     of_a_row += target * (per_target + (source + target) * decoder_heads)
-    largest = int((rows * of_a_row + answers * per_answer).argmax())
+    largest = int((rows * of_a_row + predictions * per_prediction).argmax())
     return LargestBatch(plan.epoch(epoch).batch(largest), int(max(source[largest], target[largest])))
 
 
 def features(modules: Sequence[nn.Module]) -> int:
-    """How many go into and come out of the linear layers of these modules."""
+    """The sum of input and output features over all linear layers of these modules."""
     layers = [layer for module in modules for layer in module.modules() if isinstance(layer, nn.Linear)]
     return sum(layer.in_features + layer.out_features for layer in layers)
 
@@ -64,13 +64,13 @@ def rehearsal(
     workers: int,
     say: Callable[[str], None],
 ) -> Iterator[None]:
-    """Report the memory that training takes, measured while the body passes `batch`; warn if less is free.
+    """Report the memory that training takes, measured while the body runs a pass over `batch`; warn if less is free.
 
-    The pass leaves no gradients behind, and the random state as it was.
+    Gradients are cleared afterwards, and the random state is restored.
 
     Args:
-        workers: how many of them pass such a batch at the same time in each process, with gradients of their own.
-        processes: how many pass their batches on this machine at the same time; on CPUs they share its memory.
+        workers: threads of each process that run such a pass at the same time, each with its own gradients.
+        processes: processes on this machine that do so at the same time; on CPUs they share its memory.
     """
     sharing = processes if device.type == "cpu" else 1
     each = f" for each of {sharing} processes" if sharing > 1 else ""
@@ -81,7 +81,7 @@ def rehearsal(
             f"warning: training takes more memory than the {size(free)} that is free{each}; {remedies(config, sharing)}"
         )
 
-    for parameter in model.parameters():  # So that gradients do not count as activations.
+    for parameter in model.parameters():  # Allocated before measuring: they are not activations.
         parameter.grad = torch.zeros_like(parameter)
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices), TensorMemory((free - lasting.to_come) / workers, warn) as activations:

@@ -1,4 +1,4 @@
-"""The weights at the last validations, and their mean (Vaswani et al., 2017, section 6.1)."""
+"""Checkpoint averaging: the weights at the last validations, and their mean (Vaswani et al., 2017, section 6.1)."""
 
 import logging
 from pathlib import Path
@@ -20,7 +20,7 @@ class Snapshots:
         self._store = StateStore(folder, last, writer)
 
     def add(self, step: int, model: nn.Module) -> None:
-        """Keep the weights after `step` updates; they are written like training states."""
+        """Keep the weights after `step` updates; like training states, they are written in the background."""
         self._store.save(step, dict(model.named_parameters()), {})
 
     def mean(self) -> tuple[int, dict[str, Tensor]]:

@@ -1,8 +1,8 @@
 """An update whose passes run in several threads of this process, each on its part of the batches.
 
-Most operations of a small model are too short to be divided between the cores of a CPU. So each worker makes its own
-passes, and only the sum of the gradients and the step of the optimizers use all cores for one operation. Several
-processes would have to exchange their gradients, and each would hold a model and run its optimizer.
+Most operations of a small model are too short to be divided between the cores of a CPU. So each worker thread runs its
+own passes, and only the sum of the gradients and the step of the optimizers use all cores for one operation. Several
+processes would cost more: they would have to exchange gradients, and each would hold a model and run its optimizer.
 """
 
 import copy
@@ -22,7 +22,9 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class ThreadedUpdate(Update):
-    """With the same number of workers, gradients are the same to the bit in every run, dropout included.
+    """Runs the passes of an update in threads.
+
+    With the same number of workers, gradients are the same to the bit in every run, dropout included.
 
     Args:
         workers: how many threads; PyTorch's threads are divided between them.
@@ -47,17 +49,17 @@ class ThreadedUpdate(Update):
             self._pool.submit(self._passes, view, own, tokens, torch.Generator().manual_seed(seed))
             for view, own, seed in zip(self._views, passes, seeds, strict=True)
         ]
-        wait(futures)  # Whatever ends one of them, the others must not go on while it is dealt with.
+        wait(futures)  # If one raises, the others must not still be running while the error is handled.
         sums = total(future.result() for future in futures)
         self._sum_up()
         return sums
 
-    def _passes(self, view: nn.Module, passes: Sequence[Pass], tokens: float, source: torch.Generator) -> Tensor:
-        with drawing_from(source):
+    def _passes(self, view: nn.Module, passes: Sequence[Pass], tokens: float, generator: torch.Generator) -> Tensor:
+        with drawing_from(generator):
             return total(weight * self._pass(view, batch, weight / tokens) for batch, weight in passes)
 
     def _sum_up(self) -> None:
-        """Move all gradients to the parameters of the first view, which are the model's own."""
+        """Add the gradients of all views to those of the first, which is the model itself, and clear the others."""
         own, *others = self._views
         for view in others:
             torch._foreach_add_(gradients_of(own), gradients_of(view))
@@ -65,7 +67,7 @@ class ThreadedUpdate(Update):
 
 
 def view_of(model: M) -> M:
-    """A model in training with the same weights, in the same memory, but with gradients and tables of its own."""
+    """A copy of the model in training mode that shares the memory of the weights, but not gradients and buffers."""
     weights = {id(parameter): nn.Parameter(parameter.detach()) for parameter in model.parameters()}
     return copy.deepcopy(model, weights).train()
 

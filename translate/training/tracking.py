@@ -19,10 +19,10 @@ log = logging.getLogger("translate")
 
 
 class MetricsLog:
-    """A file of JSON lines. Rows are the same for the same run; all that depends on the clock is under "timing"."""
+    """A file of JSON lines. Repeated runs write the same rows, except for what depends on the clock, under "timing"."""
 
     def __init__(self, path: Path, keep_bytes: int = 0) -> None:
-        """Open for writing, and drop what an interrupted run wrote after the state that is resumed.
+        """Open for writing, and keep the first `keep_bytes`: what was written before the state that is resumed.
 
         If the file lacks rows, as after a power failure, an incomplete row at its end is dropped, too.
         """
@@ -34,7 +34,7 @@ class MetricsLog:
             if len(kept) < keep_bytes:
                 log.warning("%s lacks rows that the run had written", path)
             self._file.truncate(kept.rfind(b"\n") + 1)
-            self._file.seek(0, os.SEEK_END)  # Otherwise `tell` gives the old end until the first row.
+            self._file.seek(0, os.SEEK_END)  # Otherwise `tell` returns the old end until a row is written.
         except OSError as error:
             raise CheckpointError(f"cannot write {path}: {error.strerror}; choose another folder: output=…") from error
 
@@ -44,7 +44,7 @@ class MetricsLog:
         figures = {name: None if is_not_finite(value) else value for name, value in values.items()}
         row = json.dumps({"kind": kind, **figures, "timing": rounded}, ensure_ascii=False).encode() + b"\n"
         with self._writing():
-            if self._file.write(row) < len(row):  # The disk is full; the next write would fail.
+            if self._file.write(row) < len(row):  # A partial write: the disk is full.
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def sync(self) -> int:
@@ -90,9 +90,8 @@ def is_not_finite(value: Any) -> bool:
 class Bar:
     """tqdm's bar over the updates of a run on standard error, followed by the newest figures.
 
-    It is shown only on a terminal. In a file, where it would fill page after page, the figures are printed as lines. No
-    training ends because they cannot be written, as when the disk is full, or the reader of a pipe has left; the bar
-    itself disappears with its terminal.
+    It is shown only on a terminal. Elsewhere, as in a log file, the figures are printed as lines. Training goes on if
+    they cannot be written, because the disk is full, the reader of a pipe has ended, or the terminal is gone.
     """
 
     def __init__(self, total: int, done: int) -> None:
@@ -104,7 +103,7 @@ class Bar:
         self._bar.update()
 
     def show(self, **figures: str) -> None:
-        """The newest figures by their names."""
+        """Show the newest figures, by their names."""
         self._bar.set_postfix(figures)
         if self._bar.disable:
             self.say(f"update {self._done:,} of {self._total:,}: " + ", ".join(map(" ".join, figures.items())))

@@ -47,7 +47,7 @@ class TrainingSet(Protocol):
 
 
 class SaveBest(Protocol):
-    """Keeps the weights of the model as the best so far."""
+    """Saves the model as the best so far, in place of the previous one."""
 
     def __call__(self, kind: str, model: Model, validation: Validation, progress: Progress) -> None: ...
 
@@ -60,7 +60,7 @@ class Trainer:
 
     Args:
         identity: plain values that identify settings and text; saved with each state, for a resume to compare.
-        validate: gets the model and a function to call now and then, which raises if the run should stop.
+        validate: gets the model and a function to call before each batch, which raises if the run should stop.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Trainer:
         self.progress = Progress()
         self.signal = 0  # the number of a signal that any of the processes has received
         self.trial_seconds = self.validation_seconds = 0.0
-        self.pieces = 1  # into which each batch is split; doubled when memory runs out
+        self.pieces = 1  # micro-batches into which each batch is split; doubled when memory runs out
         self.updates_per_epoch = len(plan.epoch(0))
         epochs = math.inf if config.max_epochs is None else config.max_epochs
         steps = math.inf if config.max_steps is None else config.max_steps
@@ -105,10 +105,10 @@ class Trainer:
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
     def resume(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Go back to a training state that `StateStore.load_newest` has read.
+        """Restore a training state that `StateStore.load_newest` has read.
 
         Raises:
-            CheckpointError: the run should end before it, or the processes have found different states.
+            CheckpointError: it has more updates than the run should have, or the processes found different states.
         """
         self.progress = Progress.from_dict(values["progress"])
         self._expect_the_same(self.progress.step, "training states")
@@ -130,7 +130,7 @@ class Trainer:
         Raises:
             Interrupted: a signal came; the state is saved, or an earlier one that was still being written.
             TrainingError: the gradient stays infinite or NaN, or memory runs out.
-            DataError: memory runs out in a validation, with a single sentence; a single process has saved the state.
+            DataError: a validation runs out of memory with a single sentence; a run with one process is saved first.
         """
         self.metrics, self.bar, self.guard = metrics, bar, guard
         try:
@@ -142,8 +142,8 @@ class Trainer:
         except Interrupted:
             self._save_at_the_end()
             raise
-        except DataError as error:  # of a validation that finds too little memory
-            if self.processes.count > 1:  # Others would keep waiting for this one.
+        except DataError as error:  # A validation ran out of memory.
+            if self.processes.count > 1:  # Saving needs the others, which wait for the result of the validation.
                 raise
             self._save_at_the_end()
             raise DataError(f"{error}. All is saved; continue with the same command and --resume") from error
@@ -157,14 +157,14 @@ class Trainer:
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
             # The model that training starts from may remain the best one.
             self._measure("validation", self.parallel.whole_model())
-            self._save()  # Its model exists now; without a state the run could not be resumed.
-        if self._validation_is_due():  # A resumed run may have stopped just before it, or in the middle.
+            self._save()  # The best model exists now; without a state the run could not be resumed.
+        if self._validation_is_due():  # The resumed run may have stopped before or during this validation.
             self._validate()
             self._save()
         start = self.progress.step
         for batches in self._updates_ahead():
             self._update(batches)
-            if self.progress.step == start + 1:  # From now on the optimizers have all of their state.
+            if self.progress.step == start + 1:  # The first update has created the optimizers' state.
                 self._reserve()
             if self.progress.step % self.config.log_every == 0:
                 self._log()
@@ -181,12 +181,12 @@ class Trainer:
         self._validate_mean()
 
     def _until_it_fits(self, work: Callable[[], T], batches: list[Indices]) -> T:
-        """The result of `work`, which processes these batches; if memory runs out, again in twice as many pieces."""
+        """Return what `work` does with these batches; if memory runs out, retry with twice as many micro-batches."""
         while True:
             try:
                 return work()
             except (RuntimeError, MemoryError) as error:
-                # With several processes, the others would keep waiting for this one.
+                # With several processes, only this one would retry, and the others would wait for it forever.
                 alone = self.processes.count == 1
                 if not (is_out_of_memory(error) and alone and self.pieces < max(map(len, batches))):
                     raise
@@ -199,7 +199,7 @@ class Trainer:
 
     def _try(self, largest: LargestBatch) -> None:
         """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
-        # With at least as many batches per update as workers in all processes, each of them gets whole ones.
+        # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
         workers = self.processes.count * self.update.workers
         batches = [largest.pairs] * (workers if self.config.batch.accumulate >= workers else 1)
         ((part,), *_) = self.processes.parts(batches, self.update.workers)
@@ -253,9 +253,9 @@ class Trainer:
         return self._gradients(batches)
 
     def _gradients(self, indices: list[Indices]) -> Sums:
-        """Add up the gradients of the batches, each divided by the number of target tokens in all of them.
+        """Accumulate the gradients of the batches, divided by the number of target tokens in all of them.
 
-        The sums are over this process's parts of the batches.
+        Returns the sums over this process's parts of the batches.
         """
         self.model.train()
         pairs = self.dataset.epoch(self.progress.epoch)
@@ -264,13 +264,13 @@ class Trainer:
             for parts in self.processes.parts(indices, self.update.workers)
         ]
         own_tokens = sum(weight * len(batch.labels_N) for batch, weight in chain.from_iterable(passes))
-        # The mean over processes, because their gradients are averaged, too.
+        # DDP and FSDP average gradients over processes: divide by the mean number of tokens, not by the total.
         tokens = float(self.processes.gather(own_tokens).mean())
         loss, nll = self.update.gradients(passes, tokens).tolist()
         return Sums(loss, nll, own_tokens)
 
     def _of_all_processes(self, own: Sums) -> Sums:
-        """The sums over all processes, which also learn of each other's signals here."""
+        """The sums over all processes, which here also learn whether any of them has received a signal."""
         gathered = self.processes.gather(own.loss, own.nll, own.tokens, self.guard.received or 0)
         loss, nll, tokens = gathered[:, :3].sum(0).tolist()
         self.signal = int(gathered[:, 3].max())
@@ -302,7 +302,7 @@ class Trainer:
         """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
         if self.snapshots is None:
             return
-        self.processes.on_first(self.states.wait)  # Every process reads the snapshots.
+        self.processes.on_first(self.states.wait)  # All processes read the snapshots: they must be on disk.
         count, mean = self.snapshots.mean()
         self._expect_the_same(count, "snapshots")
         if count < 2:
@@ -345,7 +345,7 @@ class Trainer:
         return better
 
     def _log(self) -> None:
-        """Write what was summed since the last row."""
+        """Write a row of the metrics log: loss and speed since the last row."""
         progress, recent = self.progress, self.progress.recent
         if not recent.tokens:
             return

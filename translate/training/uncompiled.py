@@ -50,7 +50,7 @@ class DistributedDataParallel(nn.parallel.DistributedDataParallel):
 
 
 class _NoCompiler:
-    """Stands for `torch._dynamo` as long as it is asked nothing but how DDP is to be optimized."""
+    """A stand-in for `torch._dynamo` that only says how DDP is optimized: not. Asked for more, it gives way to it."""
 
     utils = SimpleNamespace(get_optimize_ddp_mode=lambda: "no_optimization")
 
@@ -60,6 +60,6 @@ class _NoCompiler:
 
     @classmethod
     def withdraw(cls) -> None:
-        """Let PyTorch import its compiler again when it is next asked."""
+        """Remove the stand-in, so that PyTorch imports its compiler when it next needs it."""
         if isinstance(vars(torch).get("_dynamo"), cls):
             del torch._dynamo

@@ -20,7 +20,7 @@ Forward = Callable[..., Tensor]  # what turns the tensors of a batch into logits
 class Pass(NamedTuple):
     """A batch for a forward and a backward pass.
 
-    Its gradient is multiplied by `weight`: 1, or 0 for a dummy, because DDP needs as many passes in every process.
+    Its gradient is multiplied by `weight`: 1, or 0 for a dummy batch, since DDP needs as many passes in every process.
     """
 
     batch: Batch
@@ -28,14 +28,14 @@ class Pass(NamedTuple):
 
 
 class Update:
-    """What an update does, operation by operation.
+    """An update that runs operation by operation, and the interface of the other kinds.
 
     Args:
-        dtype: the arithmetic of passes, and of Muon's matrix products.
+        dtype: the autocast dtype of passes, and the dtype of Muon's matrix products.
         recorded: whether CUDA graphs will replay it.
     """
 
-    workers = 1  # among which the passes of an update are divided
+    workers = 1  # threads among which the passes of an update are divided
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Update:
         self.optimizers = build_optimizers(config.optimizer, parallel.model, dtype, recorded=recorded)
 
     def padded(self, shapes: Shapes) -> Shapes:
-        """The shapes that batches of these shapes have in their passes."""
+        """The shapes to which passes pad batches of these shapes; here, the same."""
         return shapes
 
     def begin(self) -> None:
@@ -62,9 +62,9 @@ class Update:
         self.parallel.model.zero_grad()
 
     def gradients(self, passes: Sequence[Sequence[Pass]], tokens: float) -> Tensor:
-        """Add the gradients of all passes, given for each of the `workers`: those of their losses, divided by `tokens`.
+        """Accumulate the gradients of all passes, a list for each of the `workers`; losses are divided by `tokens`.
 
-        Returns the sums of what is minimized and of the nll, (2,).
+        Returns the sums of the loss that is minimized and of the nll, (2,).
         """
         (own,) = passes
         return total(
@@ -73,7 +73,7 @@ class Update:
         )
 
     def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
-        """Add `share` of the gradient of a batch's loss, and return the sums of what is minimized and of the nll, (2,).
+        """Accumulate `share` times the gradient of a batch's loss; returns the sums of that loss and of the nll, (2,).
 
         After the `last` batch of an update, gradients are averaged over processes.
         """
@@ -81,7 +81,7 @@ class Update:
             return self._pass(self.parallel, batch.to(self.device), share)
 
     def clip(self) -> float:
-        """Scale the gradient down if it is too long, and return its norm before that."""
+        """Clip the gradient to the maximum norm, and return its norm before that."""
         return float(self.parallel.whole(self._clip()))
 
     def step(self, rate: float) -> None:

@@ -1,4 +1,4 @@
-"""Files of tensors, written while training continues: copied at once, written in a thread."""
+"""Writes files of tensors in the background: copies the tensors at once, and writes the copies in a thread."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,11 +8,11 @@ from torch import Tensor
 
 
 class Writer:
-    """Writes files one after the other, in the order of the requests; after a failure, no more.
+    """Writes files one after the other, in the order of the requests; after a failure, it writes no more.
 
-    The order matters: a training state says which model is the best, so it must not exist before that model. The memory
-    of the copies is kept for the next ones of their kind, because filling fresh memory takes ten times as long. So
-    memory for all kinds together is in use until the end of the run.
+    The order matters: a training state says which model is the best, so it must not exist before that model. The
+    buffers of the copies are reused for the next file of the same kind, because filling newly allocated memory takes
+    ten times as long. So the buffers of all kinds are in memory until the end of the run.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Writer:
     ) -> Future[None]:
         """Copy `tensors` to the CPU now, and call `write` with the copies in the thread; the future is that call.
 
-        First waits until earlier ones of this kind are written.
+        First waits until the previous file of this kind, which shares its buffers, is written.
 
         Raises:
             CheckpointError: an earlier file could not be written.
@@ -39,7 +39,7 @@ class Writer:
         return self._do(kind, lambda: write(copies))
 
     def reserve(self, kind: str, tensors: Mapping[str, Tensor]) -> None:
-        """Let the thread allocate the memory for such tensors, so that even the first copy is quick."""
+        """Let the thread allocate and fill buffers for such tensors, so that even the first copy is quick."""
         copies = self._memory_for(kind, tensors)
 
         def touch() -> None:
@@ -74,7 +74,7 @@ class Writer:
 
         def in_turn() -> None:
             if before is not None:
-                before.result()  # It is done; this raises what it raised.
+                before.result()  # Already done: raises its error, if it had one.
             work()
 
         self._last = self._last_of[kind] = self._thread.submit(in_turn)
