@@ -4,7 +4,9 @@
 terminal, 141 a reader of the output that has left.
 """
 
+import atexit
 import errno
+import gc
 import io
 import logging
 import os
@@ -37,6 +39,8 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
     # Threads that wait for each other in a busy loop slow down processes that share a machine many times over.
     # OpenMP reads this when PyTorch is imported, which happens inside `work`.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # So that Python, when it ends, does not search the 170,000 objects of PyTorch's modules for garbage, for 0.4 s.
+    atexit.register(gc.freeze)
     ctrl_c = CtrlC()
     try:
         code = work() or 0
