@@ -61,7 +61,7 @@ from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.data.reading import read_training_text
 from translate.device import PRECISIONS, avoid_cudnn_attention, name_of, resolve_device
 from translate.model.build import build_model
-from translate.pipeline import arithmetic_of
+from translate.pipeline import choose_dtype
 from translate.text.vocabulary import EOS, PAD, SPECIALS
 from translate.training.distributed import SINGLE_PROCESS, Group, Processes
 from translate.training.interrupt import InterruptGuard
@@ -98,7 +98,7 @@ def make_job(args: argparse.Namespace) -> Job:
     return Job(
         config=config_to_dict(limited(config)),
         device=args.device,
-        arithmetic=name_of(arithmetic_of(config, resolve_device(args.device, args.threads), config.training.precision)),
+        arithmetic=name_of(choose_dtype(config, resolve_device(args.device, args.threads), config.training.precision)),
         threads=args.threads,
         source_words=len(source.vocabulary),
         target_words=len(target.vocabulary),

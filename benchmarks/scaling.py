@@ -31,7 +31,7 @@ from translate.data.dataset import CorpusCache
 from translate.data.reading import read_training_text
 from translate.device import name_of, resolve_device
 from translate.model_file import fresh_model
-from translate.pipeline import arithmetic_of
+from translate.pipeline import choose_dtype
 from translate.training.distributed import SINGLE_PROCESS, Group
 from translate.training.interrupt import InterruptGuard
 from translate.training.tracking import MetricsLog, NoBar
@@ -55,7 +55,7 @@ def one_process(args: argparse.Namespace) -> None:
         dataset = cache.dataset(codecs, text)
     pairs = np.random.default_rng(1).permutation(len(dataset))[: args.pairs or None]
     device = resolve_device("cpu", 1)
-    dtype = processes.on_first(lambda: arithmetic_of(config, device, config.training.precision))
+    dtype = processes.on_first(lambda: choose_dtype(config, device, config.training.precision))
     batches = config.training.batch
     torch.manual_seed(config.seed)
     model = fresh_model(config, source, target)

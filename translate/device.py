@@ -132,7 +132,7 @@ def avoid_cudnn_attention() -> None:
 
 
 @contextmanager
-def arithmetic(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
+def autocast(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
     """Compute in `dtype` inside, with PyTorch's autocast; weights stay float32."""
     if dtype is torch.float32:
         yield

@@ -91,7 +91,7 @@ def train(
             log.info("%s is finished: there is nothing to resume", run.path)
             return run
         precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
-    dtype = processes.on_first(lambda: arithmetic_of(config, device, precision))
+    dtype = processes.on_first(lambda: choose_dtype(config, device, precision))
     identity["dtype"] = name_of(dtype)
 
     model = prepare_model(config, text, plan, start, device)
@@ -356,7 +356,7 @@ def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def arithmetic_of(config: Config, device: torch.device, precision: str) -> torch.dtype:
+def choose_dtype(config: Config, device: torch.device, precision: str) -> torch.dtype:
     """The dtype to train in, for this value of `training.precision`; measured on a CPU if that is `auto`."""
     batch = config.training.batch
     rows = batch.max_tokens * (2 if config.training.r_drop else 1)  # R-Drop puts every pair twice into one pass.

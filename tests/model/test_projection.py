@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.device import arithmetic
+from translate.device import autocast
 from translate.model.projection import COLUMNS, Projection
 
 CPU = torch.device("cpu")
@@ -41,5 +41,5 @@ def test_rows_begin_at_cache_lines_in_float32_alone(size: int) -> None:
     x_MD = torch.randn(3, 8)
     assert layer(x_MD).shape == (3, size)
     assert layer(x_MD).stride() == (size + -size % COLUMNS, 1)
-    with arithmetic(torch.bfloat16, CPU):
+    with autocast(torch.bfloat16, CPU):
         assert layer(x_MD).is_contiguous()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.device import arithmetic
+from translate.device import autocast
 from translate.model.layers import FeedForward
 from translate.model.rows import ROWS, PaddedRows, positions_of
 
@@ -12,7 +12,7 @@ CPU = torch.device("cpu")
 
 
 def in_bfloat16(module: nn.Module, x: Tensor) -> Tensor:
-    with arithmetic(torch.bfloat16, CPU):
+    with autocast(torch.bfloat16, CPU):
         found: Tensor = module(x)
     return found
 
@@ -29,7 +29,7 @@ def test_rows_are_a_multiple_in_bfloat16_alone(sizes: tuple[int, ...]) -> None:
     assert positions_of(x_MD, sizes).equal(x.bfloat16())
 
 
-def test_further_rows_have_no_part_in_any_gradient() -> None:
+def test_padding_rows_have_no_part_in_any_gradient() -> None:
     torch.manual_seed(1)
     gradients = []
     for multiple in (1, ROWS):

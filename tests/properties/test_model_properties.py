@@ -132,7 +132,7 @@ def test_no_nan_at_any_length(
 
 
 @pytest.mark.parametrize("multiple", [1, 4, 7, 32])
-def test_further_rows_of_scores_change_none_before_them(multiple: int) -> None:
+def test_padding_rows_of_scores_change_none_before_them(multiple: int) -> None:
     model = random_model().eval()
     source_BS, target_BT = random_ids(2, 5), random_ids(2, 7, seed=1)
     target_mask_BT = torch.arange(7) < torch.tensor([4, 7])[:, None]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from translate.config.schema import ModelConfig, TrainingConfig
 from translate.data.batching import Batch
-from translate.device import arithmetic
+from translate.device import autocast
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import build_transformer
 from translate.model.dropout import Dropout
@@ -47,7 +47,7 @@ def gradients(
     make_plain(model, settings.plain)
 
     def logits(batch: Batch) -> Tensor:
-        with arithmetic(dtype, CPU):
+        with autocast(dtype, CPU):
             scores_MV: Tensor = model(
                 batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, padding_rows=True
             )
@@ -90,7 +90,7 @@ def test_weights_of_attention_are_a_softmax_in_float32(length: int, dtype: torch
         sees_BTT = sees_BTT.tril()
     else:
         sees_BTT[1, :, length // 2 + 1 :] = False
-    with arithmetic(dtype, CPU):
+    with autocast(dtype, CPU):
         kv = attention.keys_values(x_BTD)
         q_BHTK = attention.query(x_BTD).unflatten(2, (2, 8)).transpose(1, 2)
         scores_BHTT = (q_BHTK @ kv.keys_BHSK.transpose(2, 3)).double() * 8**-0.5
@@ -126,7 +126,7 @@ def products_of(model: nn.Module) -> set[int]:
         if isinstance(module, nn.Linear)
     ]
     pairs = batch()
-    with arithmetic(torch.bfloat16, CPU):
+    with autocast(torch.bfloat16, CPU):
         model(pairs.source_BS, pairs.source_mask_BS, pairs.target_BT, pairs.target_mask_BT)
     for hook in hooks:
         hook.remove()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from translate.config.schema import ClassifierConfig, ModelConfig
 from translate.data.batching import Batch, pad_rows
-from translate.device import arithmetic
+from translate.device import autocast
 from translate.model.build import Model, build_model
 from translate.model.classifier import Classifier
 from translate.training.memory import TensorMemory
@@ -50,7 +50,7 @@ def train_on(model: Model, objective: Objective, dtype: torch.dtype) -> tuple[di
     """The gradients of a batch, and the random state afterwards."""
 
     def logits(batch: Batch) -> Tensor:
-        with arithmetic(dtype if dtype is torch.bfloat16 else torch.float32, CPU):
+        with autocast(dtype if dtype is torch.bfloat16 else torch.float32, CPU):
             return model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
 
     model.train()

@@ -234,7 +234,7 @@ def test_padding_to_its_own_shape_leaves_the_masks() -> None:
 
 
 @given(st.integers(1, 10**6))
-def test_roomy_sizes_are_few_and_little_larger(size: int) -> None:
+def test_rounded_sizes_are_few_and_little_larger(size: int) -> None:
     assert size <= round_up(size) <= 1.25 * size
     assert round_up(round_up(size)) == round_up(size)
     assert len({round_up(other) for other in range(64, 128)}) == 5

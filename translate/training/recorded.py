@@ -10,7 +10,7 @@ from torch import Tensor
 
 from translate.config.schema import TrainingConfig
 from translate.data.batching import Batch, Shapes
-from translate.device import arithmetic
+from translate.device import autocast
 from translate.model.positions import SinusoidalPositions
 from translate.training.parallel import Single
 from translate.training.update import Forward, Update
@@ -94,7 +94,7 @@ class RecordedUpdate(Update):
 
     def _logits(self, forward: Forward, batch: Batch) -> Tensor:
         # No target mask: a graph needs fixed shapes, and the labels of padding are `IGNORED` (see `Batch.padded`).
-        with arithmetic(self.dtype, self.device):
+        with autocast(self.dtype, self.device):
             return forward(batch.source_BS, batch.source_mask_BS, batch.target_BT, None)
 
 

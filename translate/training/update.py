@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from translate.config.schema import TrainingConfig
 from translate.data.batching import Batch, Shapes
-from translate.device import arithmetic
+from translate.device import autocast
 from translate.training.objective import build_objective
 from translate.training.optimizer import build_optimizers, set_rate
 from translate.training.parallel import Single
@@ -49,7 +49,7 @@ class Update:
         self.parallel = parallel
         self.device = device
         self.dtype = dtype
-        self.longest_gradient = config.clip_norm or math.inf
+        self.max_norm = config.clip_norm or math.inf
         self.objective = build_objective(config, plain=recorded)
         self.optimizers = build_optimizers(config.optimizer, parallel.model, dtype, recorded=recorded)
 
@@ -95,13 +95,13 @@ class Update:
         return torch.stack([loss.detach(), nll])
 
     def _logits(self, forward: Forward, batch: Batch) -> Tensor:
-        with arithmetic(self.dtype, self.device):
+        with autocast(self.dtype, self.device):
             return forward(
                 batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT, padding_rows=True
             )
 
     def _clip(self) -> Tensor:
-        return nn.utils.clip_grad_norm_(self.parallel.model.parameters(), self.longest_gradient)
+        return nn.utils.clip_grad_norm_(self.parallel.model.parameters(), self.max_norm)
 
     def _step(self) -> None:
         for optimizer in self.optimizers:
