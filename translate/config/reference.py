@@ -18,7 +18,7 @@ complete config. Unknown keys, wrong types and contradictions are refused before
 once, each with its file and line.
 
 ```yaml
-extends: multi30k.yaml      # start from another config; its path starts from this file's folder
+extends: multi30k.yaml      # start from another config; its path is relative to this file's folder
 model:
   d_model: 512
 training:

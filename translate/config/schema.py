@@ -86,7 +86,8 @@ class Corpus(Section):
     )
 
     def conflicts(self) -> Iterator[Conflict]:
-        if [self.source is None, self.target is None] != [self.split is not None] * 2:
+        files = [file for file in (self.source, self.target) if file is not None]
+        if len(files) != (2 if self.split is None else 0):
             yield Conflict(
                 "a corpus is either a split or two files; give split, or source and target",
                 ("split", "source", "target"),
