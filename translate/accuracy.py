@@ -13,7 +13,7 @@ SHOWN = 10  # labels in a one-line summary
 
 @dataclass(frozen=True)
 class LabelCount:
-    """Of all texts that should have one label, how many were given it."""
+    """Of all texts whose right label this is, how many were given it."""
 
     right: int
     total: int

@@ -21,7 +21,7 @@ RESAMPLES = 1000  # of sacrebleu's bootstrap, as in its own command line; the se
 # For Chinese, sacrebleu has its own tokenizer.
 UNSPACED = {"bo", "bod", "tib", "dz", "dzo", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
 CHINESE = {"zh", "zho", "chi", "cmn", "yue", "lzh", "wuu", "nan"}
-LONG_WORD = 15  # characters: longer references are more than one word
+LONG_WORD = 15  # characters; a longer reference must be several words
 FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
 
@@ -47,7 +47,7 @@ class EvaluationReport:
     empty: int  # translations without any text
     distinct: int  # different translations
     unreferenced: int = 0  # sentences whose references are all empty
-    tokenized_bleu: float | None = None  # of the tutorials; see tokenized_bleu()
+    tokenized_bleu: float | None = None  # as the tutorials compute it; see tokenized_bleu()
 
     @property
     def warning(self) -> str | None:
@@ -96,12 +96,15 @@ def evaluate(
     _check_counts(hypotheses, references)
     tokenizer = bleu_tokenizer(language)
     bleu, bleu_lowercase, chrf = BLEU(tokenize=tokenizer), BLEU(tokenize=tokenizer, lowercase=True), CHRF()
-    every = [references, *others]
-    cased = bleu.corpus_score(hypotheses, every, n_bootstrap=RESAMPLES)
-    # In the way of the language (Turkish I): sacrebleu has one rule for all, which then changes nothing more.
-    small, *small_every = ([lower(line, language) for line in lines] for lines in (hypotheses, *every))
-    lowercase = bleu_lowercase.corpus_score(small, small_every, n_bootstrap=RESAMPLES)
-    characters = chrf.corpus_score(hypotheses, every)
+    all_references = [references, *others]
+    cased = bleu.corpus_score(hypotheses, all_references, n_bootstrap=RESAMPLES)
+    # By the rules of the language (a Turkish I has no dot when lower-cased); sacrebleu, which has one rule for all
+    # languages, then finds nothing left to change.
+    lowered, *lowered_references = (
+        [lower(line, language) for line in lines] for lines in (hypotheses, *all_references)
+    )
+    lowercase = bleu_lowercase.corpus_score(lowered, lowered_references, n_bootstrap=RESAMPLES)
+    characters = chrf.corpus_score(hypotheses, all_references)
     return EvaluationReport(
         bleu=_score_with_interval(bleu, cased),
         bleu_lowercase=_score_with_interval(bleu_lowercase, lowercase),
@@ -111,7 +114,7 @@ def evaluate(
         sentences=len(hypotheses),
         empty=sum(not hypothesis.strip() for hypothesis in hypotheses),
         distinct=len(set(hypotheses)),
-        unreferenced=sum(not any(map(str.strip, of_one)) for of_one in zip(*every, strict=True)),
+        unreferenced=sum(not any(map(str.strip, of_one)) for of_one in zip(*all_references, strict=True)),
         tokenized_bleu=None if tokens is None else tokenized_bleu(*tokens),
     )
 

@@ -37,7 +37,7 @@ class ScoredText:
         report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
         try:
             atomic_write(beside(path), lines.encode())
-            atomic_write(path, f"{report}\n".encode(errors="backslashreplace"))  # names of files may be no UTF-8
+            atomic_write(path, f"{report}\n".encode(errors="backslashreplace"))  # Names of files need not be UTF-8.
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror}; name another file with --json") from error
 
@@ -56,12 +56,12 @@ def score(
     checkpoints: Sequence[Path] = (),
     tokenized: bool = False,
 ) -> ScoredText:
-    """Translate `text` and score the result; `tokenized` adds the BLEU of the tutorials.
+    """Translate `text` and score the result; `tokenized` adds BLEU as the torchtext tutorials compute it.
 
     `references` are further translations of the whole text by their names, `checkpoints` the model files: the report
     names both.
 
-    If the training's cache holds the encoded text, it is used, so that scoring needs no tokenizer.
+    If the cache from training holds the encoded text, that is used, and scoring needs no tokenizer.
 
     Raises:
         ConfigError: `tokenized`, or several references, for a model that gives labels.

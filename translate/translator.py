@@ -21,12 +21,13 @@ from translate.device import resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
 
+# Settings that only one kind of search has.
 OWN_SETTINGS = {
     "beam": {"beam_size", "length_penalty"},
     "sample": {"temperature", "top_k", "seed"},
-}  # that only one search has
+}
 
-MOST = 1000  # translations of one sentence: samples, or the widest beam
+MOST = 1000  # translations of one sentence, samples or hypotheses of a beam, that may be asked for
 
 log = logging.getLogger("translate")
 
@@ -63,7 +64,7 @@ class Translator:
         if any((each.source, each.target) != (saved.source, saved.target) for each in others):
             raise ValueError("models that tokenize or number text differently cannot translate together")
         self.model = Ensemble([each.model() for each in (saved, *others)]) if others else saved.model()
-        # The model has the weights.
+        # Without their weights, which the model has.
         self.saved, *self.others = (replace(each, weights={}) for each in (saved, *others))
         self.config = saved.config
         self._in_batches_that_fit = FittingBatches()
@@ -76,7 +77,7 @@ class Translator:
             ValueError: no file is given.
             CheckpointError: a file is missing or damaged, or the models do not have the same vocabularies.
             ConfigError: the device is not available.
-            TrainingError: it has no room for the weights.
+            TrainingError: the device has no room for the weights.
         """
         paths = [path] if isinstance(path, str | Path) else list(path)
         if not paths:
@@ -170,8 +171,8 @@ class Translator:
         """The natural logarithm of the probability of each line's translation, including its end.
 
         `settings` and `first_line` are as in `n_best`; of the settings, only those count that limit how much of a
-        line is read. The probability is that of the tokenizer's own cut of a text, though other cuts may spell it, too;
-        a word that is not in the vocabulary counts as the token for unknown words.
+        line is read. The probability is that of the tokens that the tokenizer makes of the text, although other tokens
+        may spell the same text. A word that is not in the vocabulary counts as the token for unknown words.
 
         Raises:
             TypeError: one of them is a single text, or contains something that is not text.
@@ -214,7 +215,7 @@ class Translator:
         return config.decoding
 
     def unknown_words(self, line: str) -> list[str]:
-        """The words of a line that the model has never seen and cannot tell apart."""
+        """The words of a line that are not in the vocabulary, and therefore all look the same to the model."""
         return self.saved.source.unknown(line)
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
@@ -227,24 +228,24 @@ class Translator:
         )
 
     def _on_one_line(self, text: str) -> str:
-        """One line comes out for each that goes in, and bytes can spell a line break."""
+        """A translation with its line breaks, which byte tokens can spell, as spaces; a label as it is."""
         if isinstance(self.config.data, LabelledDataConfig):
             return text
         return " ".join(text.splitlines())
 
     def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
         """Warn of lines of which only `read` tokens are read, and of those longer than any in training."""
-        learned = self.config.data.filter.max_tokens
+        longest_in_training = self.config.data.filter.max_tokens
         long: list[int] = []
         for number, source in enumerate(sources, start=first_line):
             if len(source) > read:
                 log.warning("line %d has %d tokens, of which %d are read: the rest is lost", number, len(source), read)
-            elif len(source) > learned:
+            elif len(source) > longest_in_training:
                 long.append(number)
         if long:
             log.warning(
                 "line %d has %d tokens, but the model was trained on at most %d: translate its sentences one by one%s",
-                *(long[0], len(sources[long[0] - first_line]), learned, more_like_it(long)),
+                *(long[0], len(sources[long[0] - first_line]), longest_in_training, more_like_it(long)),
             )
 
     def _warn_of_unreadable(self, sources: Sequence[Sequence[int] | NDArray[Any]], first_line: int) -> None:

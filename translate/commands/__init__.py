@@ -1,1 +1,1 @@
-"""What the scripts run: arguments in, one call, a message and an exit code out."""
+"""What the scripts run: each command parses its arguments, makes one call, and returns an exit code."""

@@ -1,8 +1,8 @@
 """The other processes of a training, if the config asks for several and torchrun has not started them.
 
 The first acts like a training in a single process: it receives signals and prints messages, and its exit code counts.
-The others end when it does, for whatever reason. torchrun's launcher would be above all of them instead, with its own
-exit code and report, and if it is killed, the processes that it has started keep running.
+The others end when it does, for whatever reason. torchrun is not used for this: its launcher would be the parent of all
+of them, with an exit code and a report of its own, and if it is killed, the processes that it has started keep running.
 """
 
 import json
@@ -22,19 +22,21 @@ from translate.training.interrupt import SHUTDOWN
 if TYPE_CHECKING:
     from translate.training.distributed import Group, MeetingPlace
 
-# PyTorch takes seconds to be imported: a process does so before it is told where to find the first, which is importing
-# it as well.
+# What each of the other processes runs. Importing PyTorch takes seconds, so they do it at the same time as the first
+# process, before it tells them, through their standard input, how to connect to it.
 START = f"""\
 import contextlib, json, os, sys, threading, time
 
 sys.path[:] = json.loads(sys.argv.pop(1))
-with contextlib.suppress(ImportError):  # The first process says so.
+with contextlib.suppress(ImportError):  # The first process reports that it is missing.
     import torch
 os.environ.update(json.loads(os.read(0, 4096) or sys.exit(1)))
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 def end_with_the_first():
-    os.read(0, 1)  # It never writes: this returns when it ends. A process that is still connecting would not notice.
+    # The first process writes nothing more, so this returns when it ends. Without this, a process that is still
+    # connecting would not notice.
+    os.read(0, 1)
     time.sleep({SHUTDOWN.total_seconds()})
     os._exit(1)
 
@@ -49,12 +51,13 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
     """Start `count` - 1 processes that train with the same arguments, and make this one the first of them.
 
     PyTorch's threads are divided between them. They end, or are killed, when the context is left. If one of them dies
-    before, so does this process, even if it does not notice by itself.
+    before that, this process ends, too, even if it hangs in an operation that waits for the dead one.
 
     Raises:
         TrainingError: one of them ended before connecting to this one.
     """
-    # For the network between machines, where these processes share one; and from a launcher of this process alone.
+    # These do not apply here: a network interface for talking to other machines, and what a launcher says of this
+    # process alone.
     for name in ("GLOO_SOCKET_IFNAME", "LOCAL_WORLD_SIZE", "LOCAL_RANK"):
         os.environ.pop(name, None)
     command = [sys.executable, "-c", START, json.dumps(sys.path), *arguments]
@@ -62,7 +65,8 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
     group, left = None, threading.Event()
     try:
         for _ in range(1, count):
-            # Ctrl-C and what else is sent to all processes of a group reach only the first, which tells the others.
+            # In a session of its own: a terminal sends Ctrl-C to its whole process group, but only the first process is
+            # to get it, and tells the others.
             others.append(subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True))
         import torch
 
@@ -108,12 +112,12 @@ def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: "MeetingPlace"
 
 
 def _end_without(others: Sequence["subprocess.Popen[bytes]"], group: "Group", left: threading.Event) -> None:
-    """End this process some time after one of the others has died, unless it has `left` by then.
+    """End this process some time after one of the others has died, unless the context has been `left` by then.
 
-    With gloo it notices when it next exchanges something. With NCCL it could wait for the dead process forever.
+    With gloo, the next exchange with a dead process fails. With NCCL, this process could wait for it forever.
     """
     while not left.wait(1.0):
-        # Not those that a signal ended in order: this process may still be saving.
+        # Codes above 128 mean that a process stopped in order after a signal: this one may still be saving.
         died = [code for other in others if (code := other.poll()) and code <= 128]
         if died and not left.wait(SHUTDOWN.total_seconds()):
             message = (

@@ -82,7 +82,7 @@ def evaluate(args: argparse.Namespace) -> None:
     )
     try:
         scored.write(report)
-    finally:  # If writing fails, the scores are not lost; if the reader of the output has left, neither is the report.
+    finally:  # Scores are printed even if writing fails. Printing comes last: it fails if the reader has left.
         print(scored.report.format())
         warn_of_truncated(scored.details["truncated"], len(text.source), translator.model.longest)
     rate = scored.details["sentences_per_second"]
@@ -115,7 +115,7 @@ def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]
     from translate.data.lines import read_lines, text_sha256
 
     lines = read_lines(path)
-    while len(lines) > len(text.source) and not lines[-1].strip():  # as at the end of the text's other files
+    while len(lines) > len(text.source) and not lines[-1].strip():  # ignored at the end of the other files, too
         lines.pop()
     if len(lines) != len(text.source):
         raise DataError(f"{path} has {len(lines)} lines, but {text.name} has {len(text.source)}: give one for each")
@@ -148,7 +148,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
         raise ConfigError(
             f"the translations would replace {beside(path)}, which belongs to no report; name another file: --json FILE"
         )
-    if not path.name.endswith(".json"):  # It might be the text of the split, which is looked up later.
+    if not path.name.endswith(".json"):  # It might be a file of the split's text, which is found only later.
         raise ConfigError(f"the report {path} needs a name that ends in .json: --json FILE")
     if exists(path) and path.stat().st_size and not is_report(path):
         raise ConfigError(f"{path} is not a report, and would be replaced by one; name another file: --json FILE")
@@ -168,7 +168,7 @@ def another_report(
         before = json.loads(report.read_bytes())
         then = {
             "text": [before["variant"], before.get("further_references", [])],
-            # Settings newer than the report had their defaults; the batch size changes no translation.
+            # A setting that did not exist yet had today's default. The batch size changes no translation.
             "search": DecodingConfig().model_dump(mode="json") | before["decoding"] | {"batch_tokens": batch_tokens},
             "model": [before["model"], *before["ensemble_with"]],
         }

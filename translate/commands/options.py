@@ -1,4 +1,4 @@
-"""What translate.py and evaluate.py share: which models search, and how."""
+"""Options that translate.py and evaluate.py share: which models translate, and how they search."""
 
 import argparse
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger("translate")
 
 
 class Once(argparse.Action):
-    """An option that may be given only once: unlike models, files are taken one at a time."""
+    """An option that may be given only once, such as an input file; models may be given several times."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
         if getattr(namespace, self.dest) is not None:
@@ -22,7 +22,7 @@ class Once(argparse.Action):
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--checkpoint`, `--device` and how to search; what is not given is as in the model."""
+    """Add `--checkpoint`, `--device` and the settings of the search, which are the model's own unless given."""
     parser.add_argument(
         "--checkpoint",
         type=Path,
@@ -79,7 +79,7 @@ def warn_of_truncated(truncated: int, translations: int, longest: int) -> None:
 
 
 def settings_of(translator: "Translator", args: argparse.Namespace) -> "DecodingConfig":
-    """How to search: as the model was configured, except for what is asked for. ConfigError if that is invalid."""
+    """How to search: the model's own settings, except for those given as options. ConfigError if one is invalid."""
     return translator.settings(
         search=args.search,
         beam_size=args.beam_size,

@@ -1,7 +1,7 @@
 """What all commands share: UTF-8 streams, messages on standard error, and exit codes.
 
-0 is success, 2 an error that the user can fix (one message, no traceback), 130 Ctrl-C, 143 SIGTERM, 129 the end of the
-terminal, 141 a reader of the output that has left.
+0 is success, 2 an error that the user can fix (one message, no traceback), 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP (the
+terminal was closed), 141 that the reader of the output has closed it (SIGPIPE).
 """
 
 import atexit
@@ -36,7 +36,8 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
     use_utf8()
     logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("translate").setLevel(logging.INFO)  # From libraries, warnings are enough.
-    # Threads that wait for each other in a busy loop slow down processes that share a machine many times over.
+    # By default OpenMP's threads wait for each other in a busy loop, which makes processes that share a machine many
+    # times as slow.
     # OpenMP reads this when PyTorch is imported, which happens inside `work`.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # So that Python, when it ends, does not search the 170,000 objects of PyTorch's modules for garbage, for 0.4 s.
@@ -101,7 +102,7 @@ def has_working_directory() -> bool:
 
 
 class CtrlC:
-    """Records whether Ctrl-C came; what it does otherwise stays the same."""
+    """Records whether Ctrl-C came; the handler that was there before still does its work."""
 
     def __init__(self) -> None:
         self.came = False
@@ -122,7 +123,7 @@ class CtrlC:
 
 
 def leave_in_order() -> None:
-    """Let SIGTERM and SIGHUP end this process only after cleaning up, for example a half-written file."""
+    """Let SIGTERM and SIGHUP end this process only after it has cleaned up, for example a half-written file."""
     echoes = Echoes()
 
     def leave(number: int, _: FrameType | None) -> None:
@@ -138,12 +139,12 @@ def leave_in_order() -> None:
 
 
 def drop_output() -> None:
-    """Redirect standard output to nowhere: at exit, Python would complain of what it could not write."""
+    """Redirect standard output to nowhere: at exit, Python would try to write the rest, and complain that it cannot."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def reopen_closed_output() -> None:
-    """Redirect closed standard streams to nowhere: Python has None for them, and the next file gets their number."""
+    """Redirect closed standard streams to nowhere: Python has None for them, and a new file would get their number."""
     while (place := os.open(os.devnull, os.O_RDWR)) < 3:  # A new file gets the lowest free number.
         pass
     os.close(place)

@@ -47,7 +47,7 @@ def argument_lines(sentences: Sequence[str]) -> list[str]:
 
 
 def standard_input() -> Iterator[list[str]]:
-    """The lines of standard input as they arrive, so that whoever writes them one by one gets an answer to each.
+    """The lines of standard input as they arrive, so that whoever writes them one by one gets each translation at once.
 
     DataError names a line that is not UTF-8; those before it come first.
     """
@@ -134,7 +134,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     for stream in (sys.stdout, sys.stderr):
-        if is_open_as(path, stream):  # as /dev/stdout is; a new file would replace what is in it
+        if is_open_as(path, stream):  # such as /dev/stdout; a new file would replace what the stream has written
             yield stream
             return
     try:

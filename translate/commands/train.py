@@ -1,6 +1,6 @@
 """Train a model: translate-train --config FILE [section.key=value ...] [--resume | --resume-or-start | --overwrite].
 
-Several processes, started by torchrun or by the first one, train one model together; each message is printed once.
+Several processes, started by torchrun or by the first of them, train one model together; each message is printed once.
 """
 
 import argparse
@@ -43,12 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_intermixed_args(given)
     leave_in_order()  # until there is something to save
     together: Group | None = None
-    last = ExitStack()
+    cleanup = ExitStack()  # what to undo or end after the last message
 
     def work() -> int:
         nonlocal together
         if not under_torchrun():
-            last.enter_context(second_signal_ends())
+            cleanup.enter_context(second_signal_ends())
         from translate.config.loading import load_config
 
         if "WORLD_SIZE" in os.environ:
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from translate.commands.companions import companions
 
             if (count := config.processes or 1) > 1:
-                together = last.enter_context(companions(count, given))
+                together = cleanup.enter_context(companions(count, given))
         from translate.training.distributed import SINGLE_PROCESS
 
         with together or nullcontext():
@@ -72,13 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if together is None or together.is_first_to_report(message):
             complain(message)
 
-    with last:
+    with cleanup:
         exit_code = run(work, complain_once)
         if together is not None:
             together.await_last_message()
-    signal.signal(
-        signal.SIGTERM, signal.SIG_DFL
-    )  # torchrun's may come while Python shuts down, which is no place to exit.
+    # torchrun may send SIGTERM while Python shuts down, when a handler can no longer exit in order.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return exit_code
 
 
@@ -98,7 +97,7 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
             resume = args.resume or (args.resume_or_start and processes.on_first(run_folder.has_states))
             anew = args.overwrite
             if args.resume_or_start and not resume:
-                # Others may look after the first one has begun to write.
+                # The first process decides for all: others might look only after it has begun to write.
                 anew = processes.on_first(lambda: run_folder.was_cut_off(dump_config(config)))
             train(config, resume=resume, overwrite=anew, processes=processes)
     except Interrupted as stop:
@@ -128,7 +127,8 @@ def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
 
     if args.resume and not is_folder(run_folder.path):
         raise nothing_to_resume(run_folder)
-    # A resolved config names its folder. Used in a copy of that folder, it would change the original.
+    # A resolved config names the folder of its run. If that folder was copied, the copy's config would change the
+    # original run.
     here = args.config.parent
     beside = RunFolder(here)
     is_of_a_run = args.config.name == beside.config.name and beside.was_used()

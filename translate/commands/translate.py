@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     add_search_options(parser)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    end = given.index("--") if "--" in given else len(given)  # of the options; argparse would look for more after it
+    # What follows "--" are sentences, but argparse would look for options there, too.
+    end = given.index("--") if "--" in given else len(given)
     args = parser.parse_intermixed_args(given[:end])
     args.sentences += given[end + 1 :]
     args.input, args.output = (None if path == Path("-") else path for path in (args.input, args.output))
@@ -66,14 +67,14 @@ def positive(text: str) -> int:
 
 
 def translate(args: argparse.Namespace) -> None:
-    """Read, translate or score, write; each line in gives one line out, or one group of n rows."""
+    """Read, translate or score, and write: one line for each line of input or, with --n-best, up to n rows."""
     from translate.allocation import keep_memory, release_memory
     from translate.data.inventory import text_files
     from translate.translator import Translator
 
     if args.score and args.n_best:
         raise ConfigError("--score translates nothing; leave --n-best out")
-    lines = source_lines(args)
+    chunks = source_lines(args)
     checkpoints = models_of(args)
     read = {"the model": checkpoints, "the text to translate": [args.input], "the text to score": [args.score]}
     refuse_to_replace(args.output, read)
@@ -97,19 +98,19 @@ def translate(args: argparse.Namespace) -> None:
     keep_memory()
     number = 0
     with open_output(args.output) as output, progress(shown=bool(args.output) and not typing) as bar:
-        for some in lines:
+        for lines in chunks:
             if args.unknown:
-                report_unknown(translator, some, number + 1)
-            output.writelines(task.rows(some, number + 1))
+                report_unknown(translator, lines, number + 1)
+            output.writelines(task.rows(lines, number + 1))
             output.flush()
-            number += len(some)
-            bar.update(len(some))
+            number += len(lines)
+            bar.update(len(lines))
             release_memory()
         task.end(number)
 
 
 class Translating:
-    """Lines in, their translations out; or `n_best` of each, in columns."""
+    """The task of translating: one translation of each line, or up to `n_best` of each in columns."""
 
     def __init__(self, translator: "Translator", settings: "DecodingConfig", n_best: int | None) -> None:
         from translate.config.schema import LabelledDataConfig
@@ -131,7 +132,7 @@ class Translating:
 
 
 class Scoring:
-    """Lines in; out comes how probable the corresponding line of a file is as the translation of each."""
+    """The task of scoring: the log-probability of the corresponding line of a file as the translation of each line."""
 
     def __init__(self, translator: "Translator", settings: "DecodingConfig", path: Path) -> None:
         from translate.data.lines import read_lines

@@ -69,7 +69,7 @@ class Classifier(nn.Module):
         target_mask_BT: Tensor | None,
         padding_rows: bool = False,
     ) -> Tensor:
-        """Scores (logits) of the labels of each text, (B, L). The target is ignored: it is the label itself.
+        """The logits of the labels of each text, (B, L). The target is ignored: it is the label itself.
 
         `padding_rows` is ignored, too, because labels are few.
         """

@@ -1,4 +1,4 @@
-"""The projection to the target vocabulary, whose size, an arbitrary number, is a bad length for rows of scores.
+"""The projection to the target vocabulary, whose size, an arbitrary number, is a bad length for rows of logits.
 
 Dimension letters in names: M rows, D model width, V target vocabulary.
 """

@@ -1,4 +1,4 @@
-"""The encoder-decoder transformer (Vaswani et al., 2017): token ids in, scores of the next token out.
+"""The encoder-decoder transformer (Vaswani et al., 2017): token ids in, logits of the next token out.
 
 Dimension letters in names: B sentences, K hypotheses of each, R = B x K rows, in which the hypotheses of a sentence
 are consecutive, S source positions, T target positions, D model width, V target vocabulary, N real target positions of
@@ -114,10 +114,10 @@ class Transformer(nn.Module):
         target_mask_BT: Tensor | None,
         padding_rows: bool = False,
     ) -> Tensor:
-        """Teacher forcing: scores (logits) of the token after each real target position, (N, V), row by row.
+        """Teacher forcing: the logits of the token after each real target position, (N, V), row by row.
 
         Target padding follows the real tokens, so no real position attends to it. Without a target mask, there are
-        scores after padding, too. With `padding_rows`, scores of the rows that `PaddedRows` adds may follow: to slice
+        logits after padding, too. With `padding_rows`, logits of the rows that `PaddedRows` adds may follow: to slice
         them off costs time and memory.
         """
         source_mask_B11S = source_mask_BS[:, None, None, :]

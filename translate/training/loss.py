@@ -39,9 +39,9 @@ def plain_smoothed_loss(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -
 
     Rows with the label `IGNORED` do not count.
     """
-    scores_NV = logits_MV[: len(labels_N)].float()
-    loss = cross_entropy(scores_NV, labels_N, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORED)
-    return loss, cross_entropy(scores_NV.detach(), labels_N, reduction="sum", ignore_index=IGNORED)
+    logits_NV = logits_MV[: len(labels_N)].float()
+    loss = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORED)
+    return loss, cross_entropy(logits_NV.detach(), labels_N, reduction="sum", ignore_index=IGNORED)
 
 
 def smoothed_loss_(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,7 @@ def smoothed_loss_(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tup
 
     A share `smoothing` of the probability is spread evenly over the whole vocabulary, including the true token and
     the specials; the true token gets the rest as well, as in `torch.nn.functional.cross_entropy`. Only the smoothed sum
-    can be differentiated, and only once. Rows of scores after those of the labels do not count. Scores that require a
+    can be differentiated, and only once. Rows of logits after those of the labels do not count. Logits that require a
     gradient are overwritten with it, hence the underscore.
     """
     loss, nll = _SmoothedLoss.apply(logits_MV, labels_N, smoothing)  # type: ignore[no-untyped-call]
@@ -59,8 +59,8 @@ def smoothed_loss_(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tup
 class _SmoothedLoss(torch.autograd.Function):
     """Computes loss and gradient together in the forward pass, in blocks of rows that fit into a CPU's cache.
 
-    The gradient with respect to the scores is their softmax minus the smoothed distribution of the label. It overwrites
-    the scores, often the largest tensor of all, which nothing else needs, and is all that the backward pass gets. With
+    The gradient with respect to the logits is their softmax minus the smoothed distribution of the label. It overwrites
+    the logits, often the largest tensor of all, which nothing else needs, and is all that the backward pass gets. With
     all rows at once, and float32 tensors saved for the backward pass, whole updates of a small model are an eighth
     slower on a CPU.
     """
@@ -68,14 +68,14 @@ class _SmoothedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         sums = torch.zeros(2, device=logits_MV.device)
-        # Safe to overwrite: if the backward pass of another operation needed the scores, autograd would raise.
+        # Safe to overwrite: if the backward pass of another operation needed the logits, autograd would raise.
         logits_MV = logits_MV.detach()
         logits_NV = logits_MV[: len(labels_N)]
         for rows in _row_blocks(logits_NV):
-            scores_RV, labels_R1 = logits_NV[rows].float(), labels_N[rows, None]
-            probability_RV = scores_RV.softmax(1)
-            normalizer_R1 = _logsumexp(scores_RV, probability_RV)
-            sums += _smoothed(scores_RV, normalizer_R1, labels_R1, smoothing)
+            logits_RV, labels_R1 = logits_NV[rows].float(), labels_N[rows, None]
+            probability_RV = logits_RV.softmax(1)
+            normalizer_R1 = _logsumexp(logits_RV, probability_RV)
+            sums += _smoothed(logits_RV, normalizer_R1, labels_R1, smoothing)
             if ctx.needs_input_grad[0]:
                 logits_NV[rows] = _minus_targets(probability_RV, labels_R1, smoothing)
         if ctx.needs_input_grad[0]:
@@ -94,9 +94,9 @@ class _SmoothedLoss(torch.autograd.Function):
 def plain_r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
     """The same as `r_drop_loss_`, by PyTorch's own cross-entropy and divergence; `IGNORED` as above."""
     twice_NV = twice_MV[: 2 * len(labels_N)]
-    losses = [plain_smoothed_loss(scores_NV, labels_N, smoothing) for scores_NV in twice_NV.chunk(2)]
+    losses = [plain_smoothed_loss(logits_NV, labels_N, smoothing) for logits_NV in twice_NV.chunk(2)]
     loss, nll = (torch.stack(sums).mean() for sums in zip(*losses, strict=True))
-    logs = [scores_NV.float().log_softmax(1) for scores_NV in twice_NV.chunk(2)]
+    logs = [logits_NV.float().log_softmax(1) for logits_NV in twice_NV.chunk(2)]
     divergences = [kl_div(q, p, reduction="none", log_target=True).sum(1) for p, q in (logs, reversed(logs))]
     return loss + weight * (torch.stack(divergences) * (labels_N != IGNORED)).sum() / 4, nll
 
@@ -104,11 +104,11 @@ def plain_r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weig
 def r_drop_loss_(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
     """The mean of `smoothed_loss_` over two passes, plus their divergence: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
 
-    `twice_MV` has the scores of one pass followed by those of the other, which give p and q; `labels_N` has the labels
+    `twice_MV` has the logits of one pass followed by those of the other, which give p and q; `labels_N` has the labels
     once; rows after those of both passes do not count. R-Drop (Liang et al., 2021, equation 4) draws the two
     distributions together that dropout has driven apart; this is half of what the paper minimizes, so that with weight
     0 it is the cross-entropy of one pass. The second scalar is the mean without smoothing and divergence, and has no
-    gradient. The scores are overwritten with their gradient, even if they require none.
+    gradient. The logits are overwritten with their gradient, even if they require none.
     """
     loss, nll = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight)  # type: ignore[no-untyped-call]
     return loss, nll
@@ -124,18 +124,18 @@ class _RDropLoss(torch.autograd.Function):
         counted = 2 * len(labels_N)
         one_NV, other_NV = twice_MV[:counted].chunk(2)
         for rows in _row_blocks(one_NV):
-            one_RV, other_RV = (scores_NV[rows].to(torch.float32, copy=True) for scores_NV in (one_NV, other_NV))
+            one_RV, other_RV = (logits_NV[rows].to(torch.float32, copy=True) for logits_NV in (one_NV, other_NV))
             labels_R1 = labels_N[rows, None]
             p_RV, q_RV = one_RV.softmax(1), other_RV.softmax(1)
             normalizers = _logsumexp(one_RV, p_RV), _logsumexp(other_RV, q_RV)
-            for scores_RV, normalizer_R1 in zip((one_RV, other_RV), normalizers, strict=True):
-                sums += _smoothed(scores_RV, normalizer_R1, labels_R1, smoothing)
+            for logits_RV, normalizer_R1 in zip((one_RV, other_RV), normalizers, strict=True):
+                sums += _smoothed(logits_RV, normalizer_R1, labels_R1, smoothing)
             # log p - log q, whose mean under p is KL(p ‖ q).
             apart_RV = one_RV.sub_(other_RV).sub_(normalizers[0] - normalizers[1])
             p_from_q_R1 = torch.linalg.vecdot(p_RV, apart_RV).unsqueeze(1)
             q_from_p_R1 = -torch.linalg.vecdot(q_RV, apart_RV).unsqueeze(1)
             sums[0] += weight / 2 * (p_from_q_R1 + q_from_p_R1).sum()
-            # The divergence's gradient with respect to p's scores is (p · (log p - log q - KL(p ‖ q) + 1) - q) / 2.
+            # The divergence's gradient with respect to p's logits is (p · (log p - log q - KL(p ‖ q) + 1) - q) / 2.
             apart_RV *= weight / 2
             from_p_RV = torch.add(apart_RV, weight / 2 * (1 - p_from_q_R1) + 1, out=other_RV).mul_(p_RV)
             from_p_RV.sub_(q_RV, alpha=weight / 2)
@@ -155,17 +155,17 @@ class _RDropLoss(torch.autograd.Function):
         return gradient_MV.mul_(loss_gradient), None, None, None
 
 
-def _logsumexp(scores_RV: Tensor, probability_RV: Tensor) -> Tensor:
+def _logsumexp(logits_RV: Tensor, probability_RV: Tensor) -> Tensor:
     """The logarithm of the sum of the exponentials, (R, 1), from probabilities that are already there."""
-    # The greatest probability is at least 1 / V: its logarithm is finite, whatever the scores are.
-    return scores_RV.amax(1, keepdim=True) - probability_RV.amax(1, keepdim=True).log()
+    # The greatest probability is at least 1 / V: its logarithm is finite, whatever the logits are.
+    return logits_RV.amax(1, keepdim=True) - probability_RV.amax(1, keepdim=True).log()
 
 
-def _smoothed(scores_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoothing: float) -> Tensor:
+def _smoothed(logits_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoothing: float) -> Tensor:
     """The sums of the smoothed and of the plain negative log-likelihood."""
     normalizer = normalizer_R1.sum()
-    nll = normalizer - scores_RV.gather(1, labels_R1).sum()
-    uniform = normalizer - scores_RV.sum() / scores_RV.shape[1]
+    nll = normalizer - logits_RV.gather(1, labels_R1).sum()
+    uniform = normalizer - logits_RV.sum() / logits_RV.shape[1]
     return torch.stack([torch.lerp(nll, uniform, smoothing), nll])
 
 

@@ -10,7 +10,7 @@ from translate.config.schema import TrainingConfig
 from translate.data.batching import Batch
 from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
 
-Logits = Callable[[Batch], Tensor]  # the model's scores of the next token at each real target position, (N, V)
+Logits = Callable[[Batch], Tensor]  # the model's logits for the next token at each real target position, (N, V)
 
 
 class Objective(Protocol):
