@@ -18,6 +18,7 @@ STAGES = (
     "paths",
     "pool",
     "device",
+    "threads",
     "allocation",
     "storage",
     "config",

@@ -13,7 +13,7 @@ from translate.config.loading import config_to_dict
 from translate.config.problems import check
 from translate.config.schema import DecodingConfig, LabelledDataConfig
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.fitting import FittingBatches
+from translate.decoding.fitting import FittingBatches, with_batch_tokens
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search, tokens_read
@@ -62,7 +62,7 @@ class Translator:
 
     def __init__(self, saved: SavedModel, *others: SavedModel) -> None:
         if any((each.source, each.target) != (saved.source, saved.target) for each in others):
-            raise ValueError("models that tokenize or number text differently cannot translate together")
+            raise ValueError("models with different tokenizers or vocabularies cannot form an ensemble")
         self.model = Ensemble([each.model() for each in (saved, *others)]) if others else saved.model()
         # Without their weights, which the model has.
         self.saved, *self.others = (replace(each, weights={}) for each in (saved, *others))
@@ -88,8 +88,8 @@ class Translator:
         for each, other in zip(paths[1:], others, strict=True):
             if (other.source, other.target) != (first.source, first.target):
                 raise CheckpointError(
-                    f"{each} and {paths[0]} tokenize or number text differently, and cannot translate together; "
-                    "train them with the same text section on the same text"
+                    f"{each} and {paths[0]} have different tokenizers or vocabularies, and cannot form an ensemble; "
+                    "train them with the same `text` section on the same text"
                 )
         return cls(first, *others)
 
@@ -141,20 +141,22 @@ class Translator:
         """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
         settings = settings or self.config.decoding
         if n < 1:
-            raise ValueError(f"n is {n}, not at least 1")
+            raise ValueError(f"n must be at least 1, not {n}")
         if settings.search == "greedy" and n > 1:
             raise ConfigError(
                 f"greedy search finds one translation of each sentence, not {n}; use beam search or sampling"
             )
         if n > MOST:
-            raise ConfigError(f"at most {MOST} translations of each sentence are given, not {n}")
+            raise ConfigError(f"n-best is limited to {MOST} translations of each sentence, not {n}")
         if settings.search == "beam" and n > settings.beam_size:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
         self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
         self._warn_of_unreadable(sources, first_line)
         found = self._in_batches_that_fit(
-            lambda fitting: search(self.model, sources, fitting, n_best=n, first=first_line - 1),
-            settings,
+            lambda tokens: search(
+                self.model, sources, with_batch_tokens(settings, tokens), n_best=n, first=first_line - 1
+            ),
+            settings.batch_tokens,
             map(len, sources),
             tokens_read(self.model, settings),
         )
@@ -181,7 +183,7 @@ class Translator:
         """
         lines, translations = texts(lines), texts(translations)
         if isinstance(self.config.data, LabelledDataConfig):
-            raise ConfigError("this model gives labels, not translations; n_best has their log-probabilities")
+            raise ConfigError("this model predicts labels, not translations; use n_best for their log-probabilities")
         if len(lines) != len(translations):
             raise DataError(f"{len(lines)} lines and {len(translations)} translations: give one for each line")
         settings = settings or self.config.decoding
@@ -190,8 +192,8 @@ class Translator:
         self._warn_of_unreadable(sources, first_line)
         targets = self.saved.target.encode(translations)
         found = self._in_batches_that_fit(
-            lambda fitting: log_probabilities(self.model, sources, targets, fitting),
-            settings,
+            lambda tokens: log_probabilities(self.model, sources, targets, with_batch_tokens(settings, tokens)),
+            settings.batch_tokens,
             (max(map(len, pair)) for pair in zip(sources, targets, strict=True)),
             tokens_read(self.model, settings),
         )
@@ -205,7 +207,7 @@ class Translator:
         """
         given = {name: value for name, value in asked.items() if value is not None}
         values = config_to_dict(self.config)
-        config, problems = check({**values, "decoding": {**values["decoding"], **given}}, lambda _: "asked for")
+        config, problems = check({**values, "decoding": {**values["decoding"], **given}}, lambda _: "search settings")
         if config is None:
             raise ConfigError("\n".join(problems))
         chosen = config.decoding.search
@@ -239,7 +241,7 @@ class Translator:
         long: list[int] = []
         for number, source in enumerate(sources, start=first_line):
             if len(source) > read:
-                log.warning("line %d has %d tokens, of which %d are read: the rest is lost", number, len(source), read)
+                log.warning("line %d has %d tokens and is truncated to the first %d", number, len(source), read)
             elif len(source) > longest_in_training:
                 long.append(number)
         if long:
@@ -255,8 +257,8 @@ class Translator:
         if guessed:
             number, known, tokens = guessed[0]
             log.warning(
-                "line %d: the model, which reads %s, knows %d of its %d tokens; the output is a guess%s",
-                *(number, self.saved.source.language, known, tokens, more_like_it(guessed)),
+                "line %d: only %d of its %d tokens are in the model's vocabulary (%s); the output is unreliable%s",
+                *(number, known, tokens, self.saved.source.language, more_like_it(guessed)),
             )
 
 

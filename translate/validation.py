@@ -1,17 +1,18 @@
 """Validation during training: the loss on the references, and the quality of the model's own translations or labels."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from translate.accuracy import count_labels
 from translate.config.schema import BatchConfig, DecodingConfig
-from translate.data.batching import BatchPlan, make_batch
+from translate.data.batching import Batch
 from translate.data.corpus import ParallelText
 from translate.data.dataset import Dataset
-from translate.decoding.fitting import FittingBatches
+from translate.decoding.fitting import FittingBatches, with_batch_tokens
+from translate.decoding.rescore import teacher_forced
 from translate.decoding.search import search, tokens_read
 from translate.evaluation import corpus_bleu, corpus_chrf, distinct_warning, form_warning
 from translate.model.build import Model
@@ -51,10 +52,8 @@ class Validator:
         self.sources = list(dataset.source)
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
         self.samples = np.linspace(0, len(dataset), min(samples, len(dataset)), endpoint=False).astype(int).tolist()
-        self.limits = BatchConfig(max_tokens=min(MOST_TOKENS, batch.max_tokens), max_sentences=batch.max_sentences)
-        lengths = dataset.source.lengths, dataset.target.lengths
-        self.plan = BatchPlan(np.arange(len(dataset)), *lengths, self.limits, seed=0)
-        self.widths = np.maximum(*lengths)
+        self.max_tokens, self.max_sentences = min(MOST_TOKENS, batch.max_tokens), batch.max_sentences
+        self.widths = np.maximum(dataset.source.lengths, dataset.target.lengths)
         self._references_that_fit, self._searches_that_fit = FittingBatches(), FittingBatches()
 
     @torch.inference_mode()
@@ -65,14 +64,14 @@ class Validator:
             DataError: memory runs out with a single sentence.
         """
         nll, accuracy = self._references_that_fit(
-            lambda fitting: self._nll_and_accuracy(model, fitting.batch_tokens, check),
-            self.decoding.model_copy(update={"batch_tokens": self.limits.max_tokens}),
+            lambda tokens: self._nll_and_accuracy(model, tokens, check),
+            self.max_tokens,
             self.widths.tolist(),
             model.longest,
         )
         found = self._searches_that_fit(
-            lambda fitting: search(model, self.sources, fitting, check=check),
-            self.decoding,
+            lambda tokens: search(model, self.sources, with_batch_tokens(self.decoding, tokens), check=check),
+            self.decoding.batch_tokens,
             map(len, self.sources),
             tokens_read(model, self.decoding),
         )
@@ -89,7 +88,7 @@ class Validator:
             truncated=truncated,
             summary=f"{self.bleu} {bleu:.2f}, chrF {chrf:.2f}, "
             f"perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}"
-            + (f", {truncated} of {len(translations)} cut off at the length limit" if truncated else ""),
+            + (f", {truncated} of {len(translations)} truncated at the length limit" if truncated else ""),
             warning=distinct_warning(len(set(translations)), len(translations))
             or form_warning(translations, self.text.target),
             samples=[
@@ -100,17 +99,16 @@ class Validator:
 
     def _nll_and_accuracy(self, model: Model, max_tokens: int, check: Callable[[], None]) -> tuple[float, float]:
         """Negative log-likelihood per token, and the share of tokens that the model ranks first."""
-        device = next(model.parameters()).device
-        nll = correct = tokens = 0.0
-        plan = replace(self.plan, config=self.limits.model_copy(update={"max_tokens": max_tokens}))
-        for update in plan.epoch(0):
-            check()
-            for indices in update:
-                batch = make_batch(self.dataset, indices).to(device)
-                logits_NV = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
-                nll += smoothed_loss_(logits_NV, batch.labels_N, smoothing=0.0)[1].item()
-                correct += (logits_NV.argmax(1) == batch.labels_N).sum().item()
-                tokens += len(batch.labels_N)
+
+        def measure(batch: Batch, logits_NV: Tensor) -> tuple[float, float, int]:
+            correct = (logits_NV.argmax(1) == batch.labels_N).sum().item()
+            return smoothed_loss_(logits_NV, batch.labels_N, smoothing=0.0)[1].item(), correct, len(batch.labels_N)
+
+        pairs, rows = np.arange(len(self.dataset)), self.max_sentences
+        found = teacher_forced(
+            model, self.dataset, pairs, measure, max_tokens=max_tokens, max_sentences=rows, check=check
+        )
+        nll, correct, tokens = np.sum([sums for _, sums in found], axis=0).tolist()
         return nll / tokens, correct / tokens
 
 

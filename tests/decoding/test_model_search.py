@@ -1,5 +1,8 @@
 """Search over a small transformer: equal to slow searches that keep nothing, whatever the batch."""
 
+from collections.abc import Iterator
+from signal import SIGTERM
+from threading import current_thread
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from translate.decoding.search import LEAST_RATIO, ratio_for, search
 from translate.model.build import build_transformer
 from translate.model.transformer import Transformer
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
+from translate.training.interrupt import Interrupted
 
 VOCABULARY = 17
 FORBIDDEN = [UNK, PAD, BOS]
@@ -152,6 +156,37 @@ def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
         together = search(model, sources, config(batch_tokens=batch_tokens, **settings), n_best=n_best)
         for some, others in zip(together, alone, strict=True):
             assert_same(some, others)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """PyTorch with two threads, which are enough for two workers."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
+def test_two_workers_find_the_same_as_one(search_by: str, two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, sources = random_model(), random_sources(40)
+    searchers: set[str] = set()
+    monkeypatch.setattr(model, "start", lambda *batch: searchers.add(current_thread().name) or start(*batch))
+    start = type(model).start.__get__(model)
+    settings = config(search=search_by, batch_tokens=60)
+    found = search(model, sources, settings, first=7)
+    assert searchers <= {"worker_0", "worker_1"}
+    torch.set_num_threads(1)
+    for some, others in zip(found, search(model, sources, settings, first=7), strict=True):
+        assert_same(some, others)
+
+
+def test_what_ends_one_worker_ends_the_search(two_threads: None) -> None:
+    def check() -> None:
+        raise Interrupted(SIGTERM)
+
+    with pytest.raises(Interrupted):
+        search(random_model(), random_sources(40), config(batch_tokens=60), check=check)
 
 
 def test_samples_hang_on_the_seed_and_the_place_of_the_line() -> None:
@@ -307,6 +342,7 @@ def test_training_text_says_how_long_translations_may_be() -> None:
     sources, targets = np.array([10] * 200), np.array([12] * 200)
     assert ratio_for(sources, targets, 10) == LEAST_RATIO
     assert ratio_for(sources, targets * 4, 10) == pytest.approx(1.5 * 3.8)
+    assert ratio_for(np.ones(200), targets * 4, 10) == pytest.approx(1.5 * 38)  # whole sentences as one token
     targets[7] = 1000  # one odd pair
     assert ratio_for(sources, targets, 10) == LEAST_RATIO
 

@@ -18,13 +18,14 @@ import torch
 from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, write_split
 from torch import Tensor
 
-from translate import pipeline, resuming, runs
+from translate import pipeline, resuming, runs, validation
 from translate.config.keys import all_sections
 from translate.config.loading import config_to_dict, load_config
 from translate.data import reading
 from translate.data.batching import BatchPlan
 from translate.data.corpus import read_split
 from translate.data.dataset import CorpusCache, Dataset
+from translate.decoding.rescore import teacher_forced
 from translate.errors import CheckpointError, DataError
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import Model
@@ -80,7 +81,7 @@ def test_the_end_of_a_run_says_what_came_out(tiny: TinyProject, caplog: pytest.L
     clock = [row for line in lines if (row := json.loads(line))["kind"] == "train"][-1]["timing"]["seconds"]
     assert finished["update_seconds"] == round(clock, 1)
     assert 0 <= finished["text_seconds"] <= finished["seconds"] - finished["update_seconds"] + 0.2
-    assert f"took {finished['seconds']} s: {finished['text_seconds']} s until the text was ready, " in caplog.text
+    assert f"finished in {finished['seconds']} s: {finished['text_seconds']} s for preparing the text, " in caplog.text
     about = SavedModel.load(run.model).about
     assert about["validation"]["nll"] == best["nll"]
     assert {name: about[name] for name in ("device", "dtype")} == {"device": "cpu", "dtype": "float32"}
@@ -298,7 +299,7 @@ def test_validation_pairs_that_are_trained_on_are_counted(
     copies = (source[:copied] * 2, target[:copied] * 2)
     write_split(corpus, "val", [*copies[0], *held_out[0], source[99]], [*copies[1], *held_out[1], target[0]])
     train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
-    assert (f"val: {copied} of {copied + 21} different pairs are in the training text" in caplog.text) == warned
+    assert (f"val: {copied} of {copied + 21} different pairs are also in the training text" in caplog.text) == warned
 
 
 @pytest.mark.parametrize(("copies", "warned"), [(0, False), (1, True), (30, True)])
@@ -330,7 +331,7 @@ def test_both_sides_may_be_of_one_language(kind: str, joint: str, tiny: TinyProj
     assert saved.source.composes
     assert not saved.target.composes
     assert (saved.source.vocabulary == saved.target.vocabulary) == (joint == "true")
-    with pytest.raises(DataError, match=r"Source and target are both 'en', so one name stands for both files of 'val'"):
+    with pytest.raises(DataError, match=r"Source and target language are both 'en', so both files of 'val' would"):
         read_split(tiny.corpus, "val", "en", "en")
 
 
@@ -346,7 +347,7 @@ def test_translations_may_be_as_long_as_training_text_says(tiny: TinyProject, ca
     learned = SavedModel.load(run.model).config.decoding.max_ratio
     assert learned is not None
     assert 12 < learned < 13.5  # 9 times as many words, half as many again, less what max_extra gives
-    assert f"decoding.max_ratio: {learned:g}, as training pairs have many target tokens" in caplog.text
+    assert f"decoding.max_ratio set to {learned:g}: training pairs have many target tokens" in caplog.text
     assert load_config(run.config).decoding.max_ratio is None  # left open to a config that extends it, for other text
     assert train(tiny.config(*asked, "decoding.max_ratio=null"), resume=True) == run
     run = train(tiny.config(*asked, "decoding.max_ratio=1.5"), overwrite=True)
@@ -360,8 +361,8 @@ def test_text_whose_lines_do_not_belong_together_is_warned_of(
     for split in ("train", "val"):
         write_split(tiny.folder / "corpus", split, lines, lines[1:] + lines[:1])
     train(tiny.config(f"data.root={tiny.folder}/corpus", "training.max_steps=1"))
-    said = [message for message in caplog.messages if "have nothing to do with each other" in message]
-    assert [message.partition(" the lengths ")[0] for message in said] == ["train: around line 1", "val: around line 1"]
+    said = [message for message in caplog.messages if "lengths are not correlated" in message]
+    assert [message.partition(", source ")[0] for message in said] == ["train: around line 1", "val: around line 1"]
 
 
 def test_pairs_that_exceed_a_batch_are_counted(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
@@ -372,12 +373,12 @@ def test_pairs_that_exceed_a_batch_are_counted(tiny: TinyProject, caplog: pytest
         write_split(corpus, split, lines, lines)
     train(tiny.config(f"data.root={corpus}", "training.batch.max_tokens=7", "training.max_steps=1"))
     assert (
-        "train: longer than training.batch.max_tokens (7) by themselves, and so batches of their own: 2; "
+        "train: pairs longer than training.batch.max_tokens (7), each in a batch of its own: 2; "
         "data.filter.max_tokens drops them"
     ) in caplog.messages
     caplog.clear()
     train(tiny.config(f"data.root={corpus}", "training.batch.max_tokens=8", "training.max_steps=1"), overwrite=True)
-    assert "by themselves" not in caplog.text
+    assert "in a batch of its own" not in caplog.text
 
 
 def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
@@ -387,7 +388,9 @@ def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.Lo
     write_split(corpus, "train", source, target)
     write_split(corpus, "val", ["x y", *source[:9]], target[:10])
     train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
-    assert re.search(r"val: \d+\.\d% of the source tokens and 0\.0% of the target tokens are unknown", caplog.text)
+    assert re.search(
+        r"val: \d+\.\d% of the source tokens and 0\.0% of the target tokens are out of vocabulary", caplog.text
+    )
     caplog.clear()
     write_split(corpus, "val", ["x y", "z"], target[:2])
     train(tiny.config(f"data.root={corpus}", "training.max_steps=1"), overwrite=True)
@@ -413,12 +416,22 @@ def test_a_run_that_learns_nothing_is_warned_of(
     assert ("the learning rate falls to 0 at the first update: this run learns nothing; " in caplog.text) == warned
 
 
+def test_validation_text_without_spaces_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    corpus, warning = tiny.folder / "corpus", "most references have no spaces, but BLEU splits words at spaces"
+    for apart in (" ", ""):
+        for seed, split in enumerate(("train", "val")):
+            source, target = sentences(20, seed)
+            write_split(corpus, split, source, [(line + " . " + line).replace(" ", apart) for line in target])
+        train(tiny.config("training.max_steps=1", f"data.root={corpus}"), overwrite=True)
+        assert (warning in caplog.text) == (apart == "")
+
+
 def test_text_that_is_given_twice_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     train(tiny.config("training.max_steps=1"))
     assert "same text" not in caplog.text
     assert "validation text is the training text" not in caplog.text
     train(tiny.config("training.max_steps=1", "data.valid=train"), overwrite=True)
-    assert "the validation text is the training text: its scores say nothing about text new" in caplog.text
+    assert "the validation text is the training text: its scores say nothing about unseen text" in caplog.text
     source, _ = sentences(20, seed=1)
     corpus = tiny.folder / "corpus"
     for split in ("train", "val"):
@@ -437,6 +450,7 @@ def test_validation_text_is_never_filtered(
     )
     write_split(corpus, "val", ["bako", "@@", "", "bako " * 30], ["koba", "@@", "koba", ""])
     trained: list[list[int]] = []
+    measured: list[list[int]] = []
     translated: list[int] = []
     epoch, validate = BatchPlan.epoch, Validator.__call__
 
@@ -444,15 +458,20 @@ def test_validation_text_is_never_filtered(
         trained.append(sorted(self.pairs.tolist()))
         return epoch(self, number)
 
+    def spy_forced(model: Any, pairs: Any, indices: Any, *arguments: Any, **options: Any) -> Any:
+        measured.append(indices.tolist())
+        return teacher_forced(model, pairs, indices, *arguments, **options)
+
     def spy_validate(self: Validator, *arguments: Any) -> Any:
         translated.append(len(self.sources))
         return validate(self, *arguments)
 
     monkeypatch.setattr(BatchPlan, "epoch", spy_epoch)
     monkeypatch.setattr(Validator, "__call__", spy_validate)
+    monkeypatch.setattr(validation, "teacher_forced", spy_forced)
     train(tiny.config(f"data.root={corpus}", "data.filter.max_tokens=20", "training.max_epochs=1"))
-    assert [*range(8)] in trained
-    assert [*range(4)] in trained
+    assert {tuple(pairs) for pairs in trained} == {tuple(range(8))}
+    assert measured == [[*range(4)]]
     assert all(pairs in ([*range(8)], [*range(4)]) for pairs in trained)
     assert translated == [4]
     assert "train: dropped 1 pair: no letter or digit on one side (first: line 9)" in caplog.messages
@@ -566,7 +585,7 @@ def test_a_state_of_another_version_is_told_to_be_one(tiny: TinyProject) -> None
     with pytest.raises(CheckpointError) as caught:
         resuming.refuse_changes(before, {**same, "config": config})
     assert str(caught.value).startswith(
-        "the run was begun by another version of this project: 1 problem in the stored config:\n"
+        "the run was started by another version of this project: 1 problem in the stored config:\n"
         "  stored config: training.gone: unknown key"
     )
 
@@ -591,8 +610,7 @@ def test_sentences_longer_than_the_positions(split: str, remedy: str, positions:
     with pytest.raises(DataError) as caught:
         train(config)
     assert str(caught.value).startswith(
-        f"{split} line {line} has 31 tokens, including the end of the sentence, "
-        "but learned positions go up to model.max_positions: 30; raise it"
+        f"{split} line {line} has 31 tokens, including the end token, but model.max_positions is 30; raise it"
     )
     assert remedy in str(caught.value)
 
@@ -735,7 +753,7 @@ def test_a_run_without_a_finite_loss_is_warned_of(
 ) -> None:
     let_validations_find(monkeypatch, *map(with_loss, [math.nan, math.nan, last]))
     train(tiny.config("training.best=loss"))
-    assert ("the loss was not a number at any validation: the model is useless" in caplog.text) == warned
+    assert ("the loss was infinite or NaN at every validation: the model is useless" in caplog.text) == warned
 
 
 def test_patience_counts_validations_in_a_row(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,8 @@ class FittingBatches:
     def __init__(self) -> None:
         self._most_tokens = sys.maxsize
 
-    def __call__(
-        self, work: Callable[[DecodingConfig], T], settings: DecodingConfig, lengths: Iterable[int], longest: int
-    ) -> T:
-        """What `work` returns, with `batch_tokens` halved as often as it takes.
+    def __call__(self, work: Callable[[int], T], tokens: int, lengths: Iterable[int], longest: int) -> T:
+        """What `work` returns when it is given a batch size: `tokens`, or as little as memory allows.
 
         Args:
             lengths: tokens of each sentence, without eos; no more than `longest` are read.
@@ -33,9 +31,9 @@ class FittingBatches:
         # With batches of this size, each sentence is in a batch of its own: smaller ones would not help.
         alone = 1 + min([longest, *filter(None, lengths)])
         while True:
-            tokens = min(self._most_tokens, settings.batch_tokens)
+            tokens = min(self._most_tokens, tokens)
             try:
-                return work(settings.model_copy(update={"batch_tokens": tokens}))
+                return work(tokens)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -46,3 +44,8 @@ class FittingBatches:
             release_memory()
             self._most_tokens = tokens // 2
             log.warning("out of memory: from now on batches have at most %d tokens", self._most_tokens)
+
+
+def with_batch_tokens(settings: DecodingConfig, tokens: int) -> DecodingConfig:
+    """The same settings with another batch size."""
+    return settings.model_copy(update={"batch_tokens": tokens})

@@ -1,47 +1,85 @@
 """Tells how probable given translations are, rather than finding probable ones: to rerank, and to find bad pairs.
 
-Dimension letters in names: N real target positions of a batch, V target vocabulary.
+Dimension letters in names: B pairs of a batch, N their real target positions, V target vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from translate.config.schema import DecodingConfig
-from translate.data.batching import make_batch, split_into_batches
+from translate.data.batching import Batch, Indices, make_batch, split_into_batches
 from translate.data.dataset import Dataset, EncodedText
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.search import tokens_read
+from translate.decoding.search import no_check, tokens_read
 from translate.model.build import Model
+from translate.threads import divided, worker_count
 
 Ids = NDArray[np.integer] | Sequence[int]
+R = TypeVar("R")
 
 
-@torch.inference_mode()
 def log_probabilities(
     model: Model | Ensemble, sources: Sequence[Ids], targets: Sequence[Ids], config: DecodingConfig
 ) -> NDArray[np.float64]:
     """The natural logarithm of the probability of each target, including its end, given its source.
 
-    Ids are without bos and eos. A source with too many tokens is cut off, as in a search with `config`; a target with
+    Ids are without bos and eos. A source with too many tokens is truncated, as in a search with `config`; a target with
     too many has the probability 0, because no search could find it. A source without tokens has only the empty
     translation.
     """
-    device = next(model.parameters()).device
     read = [source[: tokens_read(model, config)] for source in sources]
     pairs = Dataset("given translations", EncodedText.of(read), EncodedText.of(targets))
     lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
     possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= model.longest))
-    order = possible[np.lexsort(lengths[possible].T)]
-    for start, stop in split_into_batches(lengths[order].max(1, initial=0), config.batch_tokens, None):
-        places = order[start:stop]
+    for places, sums in teacher_forced(model, pairs, possible, _log_probability, max_tokens=config.batch_tokens):
+        found[places] = sums
+    return found
+
+
+def _log_probability(batch: Batch, logits_NV: Tensor) -> NDArray[np.float64]:
+    """The log-probability of each target of a batch."""
+    chosen_N = logits_NV.float().log_softmax(-1).gather(1, batch.labels_N[:, None]).squeeze(1)
+    rows_N = batch.target_mask_BT.nonzero()[:, 0]
+    sums_B = torch.zeros(len(batch.target_BT), dtype=torch.float64, device=logits_NV.device)
+    return sums_B.index_add_(0, rows_N, chosen_N.double()).cpu().numpy()
+
+
+def teacher_forced(
+    model: Model | Ensemble,
+    pairs: Dataset,
+    indices: Indices,
+    measure: Callable[[Batch, Tensor], R],
+    *,
+    max_tokens: int,
+    max_sentences: int | None = None,
+    check: Callable[[], None] = no_check,
+) -> list[tuple[Indices, R]]:
+    """What `measure` makes of each batch and its logits, (N, V), with the indices of the pairs in it.
+
+    The pairs at `indices` are passed through the model by teacher forcing, in batches of similar lengths. All batches
+    in work at a time have at most `max_tokens`, including padding, and `max_sentences`. `check` is called before each
+    batch, and may raise.
+    """
+    device = next(model.parameters()).device
+    workers = worker_count(device)
+    lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
+    order = indices[np.lexsort(lengths[indices].T)]
+    most_tokens = max(1, max_tokens // workers)
+    most_rows = None if max_sentences is None else max(1, max_sentences // workers)
+    bounds = split_into_batches(lengths[order].max(1, initial=0), most_tokens, most_rows)
+
+    @torch.inference_mode()
+    def measured(places: Indices, check_worker: Callable[[], None]) -> tuple[Indices, R]:
+        check()
+        check_worker()
         batch = make_batch(pairs, places).to(device)
         logits_NV = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
-        chosen_N = logits_NV.float().log_softmax(-1).gather(1, batch.labels_N[:, None]).squeeze(1)
-        rows_N = batch.target_mask_BT.nonzero()[:, 0]
-        sums = torch.zeros(len(places), dtype=torch.float64, device=device).index_add_(0, rows_N, chosen_N.double())
-        found[places] = sums.cpu().numpy()
-    return found
+        return places, measure(batch, logits_NV)
+
+    return divided(measured, [order[start:stop] for start, stop in bounds], workers)

@@ -1,4 +1,7 @@
-"""All translations of many sources: sorted into batches of similar length, searched, and put back in order."""
+"""All translations of many sources: sorted into batches of similar length, searched, and put back in order.
+
+Dimension letters in names: B sentences of a batch, S source positions, K translations of each, T tokens.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +20,7 @@ from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.sampling import sample
 from translate.model.build import Model
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
+from translate.threads import divided, worker_count
 
 # What a translation never contains. Instead of unk, the model's next best word takes its place.
 FORBIDDEN = (UNK, PAD, BOS)
@@ -27,7 +31,6 @@ def no_check() -> None:
     """The default: nothing can interrupt the search."""
 
 
-@torch.inference_mode()
 def search(
     model: Model | Ensemble,
     sources: Sequence[NDArray[np.integer] | Sequence[int]],
@@ -45,56 +48,76 @@ def search(
     A source without tokens has one empty translation; of one with too many, only `tokens_read` are read. Search runs
     in float32, so that a translation does not depend on its batch. `check` is called before each step, and may raise.
     """
-    device = next(model.parameters()).device
-    ratio = config.max_ratio or LEAST_RATIO
     sources = [source[: tokens_read(model, config)] for source in sources]
     lengths = np.array([len(source) for source in sources], dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
-    found = [[Hypothesis((), 0.0, 0.0, finished=True)] for _ in sources]
+    workers = worker_count(next(model.parameters()).device)
+    # On a CPU, workers share the memory that a batch may take, and each searches a smaller one.
+    bounds = split_into_batches(1 + lengths[order], max(1, config.batch_tokens // workers), None)
+    batches = [order[start:stop] for start, stop in bounds]
 
+    def search_places(places: NDArray[np.integer], check_worker: Callable[[], None]) -> list[list[Hypothesis]]:
+        def check_both() -> None:
+            check()
+            check_worker()
+
+        return _search_batch(model, [sources[place] for place in places], first + places, config, n_best, check_both)
+
+    found = [[Hypothesis((), 0.0, 0.0, finished=True)] for _ in sources]
+    for places, results in zip(batches, divided(search_places, batches, workers), strict=True):
+        for place, result in zip(places.tolist(), results, strict=True):
+            found[place] = result
+    return found
+
+
+@torch.inference_mode()
+def _search_batch(
+    model: Model | Ensemble,
+    sources: Sequence[NDArray[np.integer] | Sequence[int]],
+    numbers: NDArray[np.integer],
+    config: DecodingConfig,
+    n_best: int,
+    check: Callable[[], None],
+) -> list[list[Hypothesis]]:
+    """The same for sources that are not empty, with their `numbers`, in one batch."""
+    device = next(model.parameters()).device
+    source_BS, mask_BS = pad_rows([np.append(source, EOS) for source in sources])
+    state = model.start(source_BS.to(device), mask_BS.to(device))
+    lengths = mask_BS.sum(1).numpy() - 1
+    most = np.ceil(np.minimum((config.max_ratio or LEAST_RATIO) * lengths, 1e6)).astype(np.int64) + config.max_extra + 1
+    limits = torch.from_numpy(np.minimum(most, model.longest)).to(device)
     forbidden = torch.tensor(FORBIDDEN, device=device)
 
     def step(last_BK: Tensor, state: Any) -> Tensor:
         check()
         return model.step(last_BK, state).index_fill_(-1, forbidden, -torch.inf)
 
-    for start, stop in split_into_batches(1 + lengths[order], config.batch_tokens, None):
-        places = order[start:stop]
-        source_BS, mask_BS = pad_rows([np.append(sources[i], EOS) for i in places])
-        state = model.start(source_BS.to(device), mask_BS.to(device))
-        most = np.ceil(np.minimum(ratio * lengths[places], 1e6)).astype(np.int64) + config.max_extra + 1
-        limits = torch.from_numpy(np.minimum(most, model.longest)).to(device)
-        if config.search == "greedy":
-            best = greedy_search(step, state, limits=limits, bos=BOS, eos=EOS)
-            results = [[hypothesis] for hypothesis in best]
-        elif config.search == "sample":
-            results = sample(
-                step,
-                state,
-                draws_BTK=_draws(config.seed, first + places, limits.tolist(), n_best).to(device),
-                temperature=config.temperature,
-                top_k=config.top_k,
-                limits=limits,
-                bos=BOS,
-                eos=EOS,
-                pad=PAD,
-            )
-        else:
-            results = beam_search(
-                step,
-                state,
-                beam_size=config.beam_size,
-                length_penalty=config.length_penalty,
-                n_best=n_best,
-                limits=limits,
-                bos=BOS,
-                eos=EOS,
-                pad=PAD,
-            )
-        for place, result in zip(places.tolist(), results, strict=True):
-            found[place] = result
-    return found
+    if config.search == "greedy":
+        return [[best] for best in greedy_search(step, state, limits=limits, bos=BOS, eos=EOS)]
+    if config.search == "sample":
+        return sample(
+            step,
+            state,
+            draws_BTK=_draws(config.seed, numbers, limits.tolist(), n_best).to(device),
+            temperature=config.temperature,
+            top_k=config.top_k,
+            limits=limits,
+            bos=BOS,
+            eos=EOS,
+            pad=PAD,
+        )
+    return beam_search(
+        step,
+        state,
+        beam_size=config.beam_size,
+        length_penalty=config.length_penalty,
+        n_best=n_best,
+        limits=limits,
+        bos=BOS,
+        eos=EOS,
+        pad=PAD,
+    )
 
 
 def _draws(seed: int, places: NDArray[np.integer], limits: list[int], count: int) -> Tensor:

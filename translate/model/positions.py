@@ -30,10 +30,12 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, start: int, stop: int) -> Tensor:
         """Vectors of the positions `start` to `stop - 1`: (stop - start, D)."""
-        if stop > len(self.table_TD):
-            longer = sinusoids(2 * stop, self.table_TD.shape[1])
-            self.table_TD = longer.to(self.table_TD)
-        return self.table_TD[start:stop]
+        table_TD = self.table_TD
+        if stop > len(table_TD):
+            # Other threads may do the same: each returns rows of the table that it has made.
+            table_TD = sinusoids(2 * stop, table_TD.shape[1]).to(table_TD)
+            self.table_TD = table_TD
+        return table_TD[start:stop]
 
 
 def sinusoids(positions: int, d_model: int) -> Tensor:

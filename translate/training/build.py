@@ -3,13 +3,11 @@
 import torch
 
 from translate.config.schema import TrainingConfig
+from translate.threads import worker_count
 from translate.training.parallel import Single
 from translate.training.recorded import RecordedUpdate
 from translate.training.threaded import ThreadedUpdate
 from translate.training.update import Update
-
-# Speed was measured on two cores only. Each worker takes memory for its own gradients, and all contend for the GIL.
-MOST_WORKERS = 2
 
 
 def build_update(parallel: Single, config: TrainingConfig, device: torch.device, dtype: torch.dtype) -> Update:
@@ -17,7 +15,7 @@ def build_update(parallel: Single, config: TrainingConfig, device: torch.device,
     if type(parallel) is Single and not config.activation_checkpointing:
         if device.type == "cuda" and "graphs" not in config.plain:
             return RecordedUpdate(parallel, config, device, dtype)
-        workers = min(MOST_WORKERS, torch.get_num_threads())
+        workers = worker_count(device)
         # PyTorch's own dropout, also in its attention, draws from one generator that all threads share: results would
         # depend on their timing.
         if device.type == "cpu" and workers > 1 and not {"workers", "attention", "dropout"} & set(config.plain):

@@ -7,7 +7,7 @@ processes would cost more: they would have to exchange gradients, and each would
 
 import copy
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from typing import TypeVar
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from translate.config.schema import TrainingConfig
 from translate.model.dropout import drawing_from
+from translate.threads import worker_threads
 from translate.training.parallel import Single
 from translate.training.update import Pass, Update, total
 
@@ -36,8 +37,7 @@ class ThreadedUpdate(Update):
         super().__init__(parallel, config, device, dtype)
         self.workers = workers
         self._views = [parallel.model, *(view_of(parallel.model) for _ in range(1, workers))]
-        threads = max(1, torch.get_num_threads() // workers)
-        self._pool = ThreadPoolExecutor(workers, "worker", initializer=torch.set_num_threads, initargs=(threads,))
+        self._pool = worker_threads(workers)
 
     def begin(self) -> None:
         for view in self._views:

@@ -1,0 +1,77 @@
+"""Work divided among threads: results in order, and a failure ends all of it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+
+import pytest
+import torch
+
+from translate.threads import divided, worker_count, worker_threads
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def four_threads() -> Iterator[None]:
+    """PyTorch with four threads in this thread; others keep what they have."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_how_many(four_threads: None) -> None:
+    assert worker_count(CPU) == 2
+    assert worker_count(torch.device("cuda")) == 1
+    torch.set_num_threads(1)
+    assert worker_count(CPU) == 1
+
+
+def test_pytorchs_threads_are_divided(four_threads: None) -> None:
+    with worker_threads(2) as pool:
+        assert pool.submit(torch.get_num_threads).result() == 2
+    assert torch.get_num_threads() == 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_are_in_order(workers: int) -> None:
+    assert divided(lambda item, check: item**2, range(20), workers) == [item**2 for item in range(20)]
+    assert divided(lambda item, check: item, [], workers) == []
+
+
+def test_two_items_are_in_work_at_a_time() -> None:
+    both = threading.Barrier(2, timeout=10)
+    names = divided(lambda item, check: both.wait() and threading.current_thread().name, range(4), 2)
+    assert len(names) == 4
+
+
+def test_a_single_item_stays_in_this_thread_which_has_all_of_pytorchs_threads() -> None:
+    assert divided(lambda item, check: threading.current_thread(), [1], 2) == [threading.current_thread()]
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_failure_ends_what_is_in_work(failing: int) -> None:
+    begun: list[int] = []
+    stopped: list[int] = []
+    both = threading.Barrier(2, timeout=10)
+
+    def work(item: int, check: Callable[[], None]) -> None:
+        begun.append(item)
+        if item < 2:
+            both.wait()
+        if item == failing:
+            raise ZeroDivisionError
+        try:
+            while True:
+                check()
+        except CancelledError:
+            stopped.append(item)
+            raise
+
+    with pytest.raises(ZeroDivisionError):
+        divided(work, range(100), 2)
+    assert (
+        {0, 1} <= set(begun) <= {0, 1, 2}
+    )  # The failure frees a worker, which may begin another one before it is heard.
+    assert sorted(stopped) == sorted(set(begun) - {failing})

@@ -1,0 +1,55 @@
+"""Threads of this process that divide its work on a CPU among them, and PyTorch's own threads with it.
+
+Most operations of a small model are too short to be divided between the cores of a CPU. So each of these workers does
+a part of the work by itself.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
+from threading import Event
+from typing import TypeVar
+
+import torch
+
+# Speed was measured on two cores only. All workers contend for the GIL, and in training each has gradients of its own.
+MOST_WORKERS = 2
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def worker_count(device: torch.device) -> int:
+    """How many workers suit this device: on a CPU, no more than PyTorch has threads."""
+    return min(MOST_WORKERS, torch.get_num_threads()) if device.type == "cpu" else 1
+
+
+def worker_threads(workers: int) -> ThreadPoolExecutor:
+    """This many threads, each with its share of PyTorch's."""
+    threads = max(1, torch.get_num_threads() // workers)
+    return ThreadPoolExecutor(workers, "worker", initializer=torch.set_num_threads, initargs=(threads,))
+
+
+def divided(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], workers: int) -> list[R]:
+    """What `work` returns for each item, in order, with this many items in work at a time.
+
+    `work` also gets a function to call now and then: it raises if the result is no longer needed, because `work` has
+    failed for another item, or because a signal has interrupted this thread.
+    """
+    abandoned = Event()
+
+    def check() -> None:
+        if abandoned.is_set():
+            raise CancelledError
+
+    if workers == 1 or len(items) < 2:
+        return [work(item, check) for item in items]
+    with worker_threads(workers) as pool:
+        futures = [pool.submit(work, item, check) for item in items]
+        try:
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
+            return [future.result() for future in futures]
+        except BaseException:
+            abandoned.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
