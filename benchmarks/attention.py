@@ -45,7 +45,7 @@ def main() -> None:
         parser.error(str(error))
     model = translator.model
     if not isinstance(model, Transformer):
-        parser.error(f"{args.model} gives labels and has no cross-attention")
+        parser.error(f"{args.model} predicts labels and has no cross-attention")
     [source] = translator.saved.source.encode([args.sentence])
     if not source:
         parser.error("the sentence is empty")

@@ -24,7 +24,7 @@ HELD_OUT = 8  # sentences to validate on, and to score: the large models decode 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("configs", type=Path, nargs="*", default=CONFIGS, metavar="CONFIG", help="default: all")
-    parser.add_argument("--steps", type=int, default=10, help="updates of each")
+    parser.add_argument("--steps", type=int, default=10, help="updates per config")
     parser.add_argument("--pairs", type=int, default=2000, help="sentence pairs to train on")
     parser.add_argument("--folder", type=Path, help="where the runs go; default: a temporary folder")
     args = parser.parse_args()

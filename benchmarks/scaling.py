@@ -103,7 +103,9 @@ def main() -> None:
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "multi30k.yaml")
     parser.add_argument("--pairs", type=int, default=3200, help="training pairs of one pass; 0 for all")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=2, help="the most; measured are 1, 2, 4, … up to this")
+    parser.add_argument(
+        "--processes", type=int, default=2, help="maximum number of processes; 1, 2, 4, … up to this are measured"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")
     args = parser.parse_intermixed_args()

@@ -14,13 +14,16 @@ def test_counts_by_hand() -> None:
     assert list(report.labels.items()) == [("de", LabelCount(3, 4)), ("en", LabelCount(2, 3)), ("fr", LabelCount(0, 1))]
     assert (report.right, report.texts, report.accuracy) == (5, 8, 0.625)
     assert (report.most_frequent, report.guessing) == ("de", 0.5)
-    assert report.summary() == "accuracy 62.5% of 8 texts (50.0% by guessing), right: de 3/4, en 2/3, fr 0/1"
+    assert (
+        report.summary()
+        == "accuracy 62.5% of 8 texts (majority baseline 50.0%), correct by label: de 3/4, en 2/3, fr 0/1"
+    )
     assert report.format().split("\n") == [
-        "accuracy           62.50         5 of 8 texts",
-        "guessing           50.00         always de, the most frequent label",
-        "de                 75.00         3 of 4",
-        "en                 66.67         2 of 3",
-        "fr                  0.00         0 of 1",
+        "accuracy            62.50         5 of 8 texts",
+        "majority baseline   50.00         always de, the most frequent label",
+        "de                  75.00         3 of 4",
+        "en                  66.67         2 of 3",
+        "fr                   0.00         0 of 1",
     ]
 
 
@@ -35,7 +38,7 @@ def test_ties_are_in_alphabetical_order() -> None:
 
 
 def test_the_same_label_for_all_texts_is_suspicious() -> None:
-    warning = "all 2 texts are given the same label: the model hardly looks at them"
+    warning = "all 2 texts are given the same label: the model seems to ignore its input"
     report = count_labels(["de", "de"], ["de", "en"])
     assert report.warning == warning
     assert report.format().endswith(f"\nwarning: {warning}")

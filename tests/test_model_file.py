@@ -96,16 +96,14 @@ def test_weights_that_do_not_fit() -> None:
     assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
 
 
-@pytest.mark.parametrize(
-    ("values", "found"), [({"format": "translate state 1"}, "translate state 1"), ({}, "no format at all")]
-)
+@pytest.mark.parametrize(("values", "found"), [({"format": "translate state 1"}, "translate state 1"), ({}, "unknown")])
 def test_another_format_is_refused(tmp_path: Path, values: dict[str, str], found: str) -> None:
     path = tmp_path / "state.safetensors"
     write_tensors(path, {"weight": torch.ones(2)}, values)
     with pytest.raises(CheckpointError) as caught:
         SavedModel.load(path)
     assert str(caught.value) == (
-        f"{path} holds '{found}', not 'translate model 1'; give a model.safetensors that training wrote"
+        f"{path} is not a model: its format is '{found}', not 'translate model 1'; give the model.safetensors of a run"
     )
 
 

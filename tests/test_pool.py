@@ -125,7 +125,7 @@ def test_a_process_that_is_killed(started: list[subprocess.Popen[bytes]]) -> Non
     next(answers)
     for process in started:
         process.kill()
-    with pytest.raises(DataError, match=r"^a process that worked on text ended with exit code -9; if memory ran out, "):
+    with pytest.raises(DataError, match=r"^a tokenization process ended with exit code -9; if memory ran out, "):
         list(answers)
 
 

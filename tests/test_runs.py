@@ -123,3 +123,11 @@ def test_a_folder_is_taken_by_a_run_and_by_what_is_left_of_a_finished_one(name: 
     assert not run.is_taken()  # It has nothing to lose yet.
     (tmp_path / name).touch()
     assert run.is_taken()
+
+
+def test_a_resumed_run_has_the_config_that_it_goes_on_with(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+    run.make()
+    run.begin("seed: 1\n")
+    run.go_on("seed: 2\n")
+    assert run.config.read_text(encoding="utf-8").endswith("seed: 2\n")

@@ -74,7 +74,7 @@ def test_references_in_another_form_of_unicode_are_warned_of(
 ) -> None:
     report = report_of(WordTokenizer("de"), translation, reference)
     assert not warned or report.bleu.value < 50
-    assert ("Unicode NFD" in caplog.text) == warned
+    assert ("Unicode form NFD" in caplog.text) == warned
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,17 @@ def test_too_little_memory_for_one_sentence(tmp_path: Path, monkeypatch: pytest.
         translator.translate(["ein Hund bellt."])
 
 
+def test_other_errors_of_a_search_are_not_taken_for_a_lack_of_memory(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("an illegal access was encountered")
+
+    monkeypatch.setattr(translator.model, "start", broken)
+    with pytest.raises(RuntimeError, match="an illegal access was encountered"):
+        translator.translate(["ein Hund bellt."])
+
+
 def test_too_little_memory_for_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> SavedModel:
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -165,7 +176,7 @@ def test_weights_are_held_once(tmp_path: Path) -> None:
 
 
 def test_no_translations_and_no_models(translator: Translator) -> None:
-    with pytest.raises(ValueError, match="n is 0, not at least 1"):
+    with pytest.raises(ValueError, match="n must be at least 1, not 0"):
         translator.n_best(["ein Hund"], 0, translator.settings(search="greedy"))
     with pytest.raises(ValueError, match="no model file is given"):
         Translator.load([])
@@ -192,7 +203,7 @@ def test_a_line_of_ten_thousand_words(translator: Translator, caplog: pytest.Log
     ((long,), (short,)) = translator.n_best([" ".join(["ein Hund"] * 5000), "Hund"], 1, settings)
     assert 0 < long.length <= 1 + 3 + 1
     assert short.text == translator.n_best(["Hund"], 1, settings)[0][0].text
-    assert caplog.messages == ["line 1 has 10000 tokens, of which 1000 are read: the rest is lost"]
+    assert caplog.messages == ["line 1 has 10000 tokens and is truncated to the first 1000"]
 
 
 def test_lines_that_are_longer_than_any_in_training_are_counted(
@@ -212,7 +223,7 @@ def test_learned_positions_warn_of_the_line_that_is_too_long(
     lines = ["Hund", "ein Hund , ein Hund .", "ein Hund , ein Hund , Katze", "", "Hund " * 10_000]
     with caplog.at_level(logging.WARNING, "translate"):
         found = learned.n_best(lines, 1, first_line=41)
-    assert caplog.messages == ["line 45 has 10000 tokens, of which 7 are read: the rest is lost"]
+    assert caplog.messages == ["line 45 has 10000 tokens and is truncated to the first 7"]
     assert len(found) == 5
     assert found[4][0].text == learned.n_best(["Hund " * 7], 1)[0][0].text
 
@@ -221,7 +232,7 @@ def test_settings_of_a_translation_are_those_of_decoding(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert translator.translate(["Hund " * 9], max_source=3) == translator.translate(["Hund " * 3])
-    assert caplog.messages == ["line 1 has 9 tokens, of which 3 are read: the rest is lost"]
+    assert caplog.messages == ["line 1 has 9 tokens and is truncated to the first 3"]
     with pytest.raises(ConfigError, match=r"decoding\.max_sorce: unknown key; did you mean 'max_source'"):
         translator.translate(["Hund"], max_sorce=3)
 
@@ -247,7 +258,7 @@ def test_learned_positions_that_were_never_trained_are_warned_of(
 def test_a_line_that_just_fits_learned_positions(learned: Translator, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "translate"):
         seven, eight = learned.translate(["Hund " * 7, "Hund " * 8])
-    assert caplog.messages == ["line 2 has 8 tokens, of which 7 are read: the rest is lost"]
+    assert caplog.messages == ["line 2 has 8 tokens and is truncated to the first 7"]
     assert seven == eight
 
 
@@ -301,8 +312,8 @@ def test_n_best(translator: Translator) -> None:
             2,
             "greedy search finds one translation of each sentence, not 2; use beam search or sampling",
         ),
-        ({"search": "sample"}, 1001, "at most 1000 translations of each sentence are given, not 1001"),
-        ({"search": "beam"}, 2000, "at most 1000 translations of each sentence are given, not 2000"),
+        ({"search": "sample"}, 1001, "n-best is limited to 1000 translations of each sentence, not 1001"),
+        ({"search": "beam"}, 2000, "n-best is limited to 1000 translations of each sentence, not 2000"),
         ({"beam_size": 3}, 4, "a beam of 3 cannot give 4 translations; use a beam size of 4"),
     ],
 )
@@ -329,11 +340,14 @@ def test_lines_that_the_model_can_hardly_read(translator: Translator, caplog: py
     translator.n_best(half_known, 1)
     assert caplog.messages == []
     translator.n_best([*half_known, "ein cat sleeps here"], 1, first_line=11)
-    assert caplog.messages == ["line 14: the model, which reads de, knows 1 of its 4 tokens; the output is a guess"]
+    assert caplog.messages == [
+        "line 14: only 1 of its 4 tokens are in the model's vocabulary (de); the output is unreliable"
+    ]
     caplog.clear()
     translator.n_best(["那只狗在睡觉。", *half_known, "a dog", "a cat"], 1)
     assert caplog.messages == [
-        "line 1: the model, which reads de, knows 0 of its 2 tokens; the output is a guess (more such lines: 2)"
+        "line 1: only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable "
+        "(more such lines: 2)"
     ]
 
 
@@ -343,7 +357,7 @@ def test_unknown_words(translator: Translator) -> None:
 
 
 def test_load_says_what_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"absent\.safetensors is missing; a model is a \.safetensors file"):
+    with pytest.raises(CheckpointError, match=r"absent\.safetensors is missing; give a \.safetensors file"):
         Translator.load(tmp_path / "absent.safetensors")
 
 
@@ -364,14 +378,14 @@ def test_models_of_another_vocabulary_do_not(source: Codec, target: Codec, tmp_p
     save_model(one)
     saved = SavedModel.load(one)
     SavedModel(saved.config, source, target, saved.weights, {}).save(other)
-    with pytest.raises(CheckpointError, match=r"other\.safetensors and .*one\.safetensors tokenize or number text"):
+    with pytest.raises(CheckpointError, match=r"other\.safetensors and .*one\.safetensors have different tokenizers"):
         Translator.load([one, other], "cpu")
 
 
 def test_models_made_in_memory_need_the_same_vocabularies_too(tmp_path: Path) -> None:
     one = SavedModel.load(save_model(tmp_path / "model.safetensors"))
     turned = replace(ENGLISH, vocabulary=Vocabulary(ENGLISH.vocabulary.words[::-1]))
-    with pytest.raises(ValueError, match="models that tokenize or number text differently cannot translate together"):
+    with pytest.raises(ValueError, match="models with different tokenizers or vocabularies cannot form an ensemble"):
         Translator(one, replace(one, target=turned))
 
 
@@ -380,5 +394,5 @@ def test_cuda_asked_for_and_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         Translator.load(save_model(tmp_path / "model.safetensors"), "cuda")
     assert str(caught.value) == (
-        "device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu"
+        "device: cuda requested, but PyTorch finds no CUDA device; use device: auto or device: cpu"
     )

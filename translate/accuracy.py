@@ -53,7 +53,7 @@ class LabelReport:
         """What is suspicious about the labels, if anything."""
         if self.distinct > 1 or len(self.labels) == 1:
             return None
-        return f"all {self.texts} texts are given the same label: the model hardly looks at them"
+        return f"all {self.texts} texts are given the same label: the model seems to ignore its input"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, including the warning."""
@@ -64,13 +64,14 @@ class LabelReport:
         """One line, with the most frequent labels."""
         counts = [f"{label} {count.right}/{count.total}" for label, count in self.labels.items()]
         shown = ", ".join(counts[:SHOWN]) + (", …" if len(counts) > SHOWN else "")
-        return f"accuracy {self.accuracy:.1%} of {self.texts} texts ({self.guessing:.1%} by guessing), right: {shown}"
+        baseline = f"majority baseline {self.guessing:.1%}"
+        return f"accuracy {self.accuracy:.1%} of {self.texts} texts ({baseline}), correct by label: {shown}"
 
     def format(self) -> str:
         """A few aligned lines for the terminal, values in percent."""
         rows = [
             ("accuracy", self.accuracy, f"{self.right} of {self.texts} texts"),
-            ("guessing", self.guessing, f"always {self.most_frequent}, the most frequent label"),
+            ("majority baseline", self.guessing, f"always {self.most_frequent}, the most frequent label"),
             *((label, c.right / c.total, f"{c.right} of {c.total}") for label, c in self.labels.items()),
         ]
         width = max(18, *(len(name) + 2 for name, _, _ in rows))

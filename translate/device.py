@@ -41,9 +41,9 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
         ConfigError: the name is none of these, or CUDA is asked for and not available.
     """
     if name not in ("auto", "cpu", "cuda"):
-        raise ConfigError(f"device: {name!r} asked for, allowed: auto, cpu or cuda")
+        raise ConfigError(f"device: given {name!r}, allowed: auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu")
+        raise ConfigError("device: cuda requested, but PyTorch finds no CUDA device; use device: auto or device: cpu")
     if threads is not None:
         torch.set_num_threads(threads)
     # Sizes of two caches for the machine code that oneDNN generates for each matrix product, a third of a megabyte: its
@@ -67,7 +67,7 @@ def resolve_precision(name: str, device: torch.device, *, rows: int, width: int)
         return torch.float32
     rows, width = min(rows, MOST_ROWS), min(width, MOST_COLUMNS)
     gain = _speed_up_of_bfloat16(rows, width)
-    measured = f"bfloat16 matrix products of width {width} run {gain:.2g} times as fast as float32 here"
+    measured = f"on this CPU, bfloat16 matrix products of width {width} are {gain:.2g} times as fast as float32"
     if name == "auto":
         chosen = torch.bfloat16 if gain > CLEARLY else torch.float32
         log.info("%s: training in %s", measured, name_of(chosen))

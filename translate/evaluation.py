@@ -123,7 +123,7 @@ def distinct_warning(distinct: int, sentences: int) -> str | None:
     """A warning if fewer than a tenth of the translations differ from each other."""
     if distinct >= FEWEST_DISTINCT * sentences:
         return None
-    return f"only {distinct} of {sentences} translations differ from each other: the model hardly looks at the source"
+    return f"only {distinct} of {sentences} translations are distinct: the model seems to ignore the source"
 
 
 def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> str | None:
@@ -132,9 +132,9 @@ def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> str | 
     if any(sum(side) * 100 < len(references) for side in sides) or len({apart > whole for apart, whole in sides}) == 1:
         return None
     return (
-        f"letters and marks are separate (Unicode NFD) in {sides[1][0]} references and {sides[0][0]} translations, but "
-        f"one character in {sides[1][1]} and {sides[0][1]}: to BLEU these are different words. The target side of "
-        "the training text and the references need the same form: uconv -x any-nfc makes it NFC"
+        f"{sides[1][0]} references and {sides[0][0]} translations are in Unicode form NFD (letters and marks "
+        f"separate), but {sides[1][1]} and {sides[0][1]} in NFC: to BLEU these are different words. Bring the target "
+        "side of the training text and the references into the same form: uconv -x any-nfc makes it NFC"
     )
 
 
@@ -151,8 +151,8 @@ def spaces_warning(references: Sequence[str], language: str) -> str | None:
     if bleu_tokenizer(language) != "13a" or 2 * sum(len(line.split()) < 2 for line in long) <= len(long):
         return None
     return (
-        f"most references have no spaces, but BLEU counts the words between them: {language!r} is not a known code "
-        "of a language without spaces; give the data its ISO code (ja, zh, th, ...), or go by chrF"
+        f"most references have no spaces, but BLEU splits words at spaces: {language!r} is not a known code of a "
+        "language without spaces; give the data its ISO code (ja, zh, th, ...), or rely on chrF"
     )
 
 

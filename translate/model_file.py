@@ -49,9 +49,9 @@ class SavedModel:
         """Read a model file. CheckpointError if it is missing, damaged, or not a model."""
         tensors, values = read_tensors(path, device)
         if values.get("format") != FORMAT:
-            found = values.get("format", "no format at all")
+            found = values.get("format", "unknown")
             raise CheckpointError(
-                f"{path} holds '{found}', not '{FORMAT}'; give a model.safetensors that training wrote"
+                f"{path} is not a model: its format is '{found}', not '{FORMAT}'; give the model.safetensors of a run"
             )
         try:
             config = config_from_dict(values["config"])

@@ -76,7 +76,7 @@ def train(
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = prepare_text(config, start)
     if start and start.about.get("train") == text.train.variant and not resume:
-        log.info("%s was trained on this text, too", config.training.start_from)
+        log.info("%s was trained on the same text", config.training.start_from)
     plan = plan_batches(config, text.train_set, text.train)
     asked, config = config, with_max_ratio(config, plan)
     text_seconds = time.perf_counter() - started
@@ -121,7 +121,7 @@ def train(
     )
     if resume:
         trainer.resume(tensors, values)
-        log.info("continuing after update %d of %d", trainer.progress.step, trainer.total_steps)
+        log.info("resuming after update %d of %d", trainer.progress.step, trainer.total_steps)
     # Written only now, when nothing can refuse these settings any more. `asked` lacks the max_ratio estimated from this
     # text, because a config that extends the written one may be for other text.
     processes.on_first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
@@ -190,7 +190,7 @@ def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
     lengths = plan.source_lengths[plan.pairs], plan.target_lengths[plan.pairs]
     ratio = ratio_for(*lengths, config.decoding.max_extra)
     if ratio > LEAST_RATIO:
-        log.info("decoding.max_ratio: %g, as training pairs have many target tokens for each source token", ratio)
+        log.info("decoding.max_ratio set to %g: training pairs have many target tokens per source token", ratio)
     return config.model_copy(update={"decoding": config.decoding.model_copy(update={"max_ratio": ratio})})
 
 
@@ -205,12 +205,12 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
     pairs = repeat_pairs(pairs, text)
     plan = BatchPlan(pairs, dataset.source.lengths, dataset.target.lengths, config.training.batch, config.seed)
     shapes, most = plan.shapes(0), config.training.batch.max_tokens
-    log.info("%s: %d updates an epoch, %.1f%% padding", text.name, len(plan.epoch(0)), 100 * shapes.padding_share())
+    log.info("%s: %d updates per epoch, %.1f%% padding", text.name, len(plan.epoch(0)), 100 * shapes.padding_share())
     if longer := int((np.maximum(shapes.source, shapes.target) > most).sum()):
         log.info(
-            "%s: longer than training.batch.max_tokens (%d) by themselves, and so batches of their own: %d; "
+            "%s: %s longer than training.batch.max_tokens (%d), each in a batch of its own: %d; "
             "data.filter.max_tokens drops them",
-            *(text.name, most, longer),
+            *(text.name, text.unit, most, longer),
         )
     return plan
 
@@ -348,8 +348,8 @@ def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair
         line = text.place(int(pairs[widths.argmax()]))
         where = line if text.parts else f"{text.name} {line}"
         raise DataError(
-            f"{where} has {widths.max()} tokens, including the end of the sentence, "
-            f"but learned positions go up to model.max_positions: {model.longest}; raise it ({remedy})"
+            f"{where} has {widths.max()} tokens, including the end token, "
+            f"but model.max_positions is {model.longest}; raise it ({remedy})"
         )
 
 
@@ -387,8 +387,8 @@ def finish(
         raise CheckpointError(f"{run.model} was removed during training; train it again with --overwrite")
     if not math.isfinite(progress.best_nll):
         log.warning(
-            "the loss was not a number at any validation: the model is useless; lower training.optimizer.lr, or check "
-            "that training.optimizer.eps is large enough"
+            "the loss was infinite or NaN at every validation: the model is useless; lower training.optimizer.lr, or "
+            "check that training.optimizer.eps is large enough"
         )
     figure = abs(progress.best_figure)  # The loss is stored as a negative number, so that more is better.
     summary = {
@@ -400,8 +400,9 @@ def finish(
         **{name: round(number, 1) for name, number in seconds.items()},
     }
     log.info(
-        "took %(seconds)s s: %(text_seconds)s s until the text was ready, %(trial_seconds)s s for the trial batch, "
-        "%(update_seconds)s s for updates, %(validation_seconds)s s for validations, the rest to begin and for files",
+        "finished in %(seconds)s s: %(text_seconds)s s for preparing the text, %(trial_seconds)s s for the trial "
+        "batch, %(update_seconds)s s for updates, %(validation_seconds)s s for validation, the rest for startup and "
+        "saving",
         summary,
     )
     run.finish(summary)

@@ -100,7 +100,7 @@ class _Worker:
             answer = pickle.load(self._from)
         except (EOFError, pickle.UnpicklingError):
             raise DataError(
-                f"a process that worked on text ended with exit code {self._process.wait()}; if memory ran out, "
+                f"a tokenization process ended with exit code {self._process.wait()}; if memory ran out, "
                 "let this run use fewer cores (on Linux: taskset -c 0,1 python …)"
             ) from None
         if isinstance(answer, Exception):

@@ -49,7 +49,7 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
     for key, line in differences(old, new).items():
         if key in LENGTH:
             if bound := _bound_to_the_end(old, key):
-                changes.append(f"{line}, but {bound}; a new run can continue from its model with training.start_from")
+                changes.append(f"{line}, but {bound}; a new run can start from its model: training.start_from")
         elif not is_free_to_change(key):
             changes.append(line)
     changed = [name for name in ("train", "valid") if _text(before[name]) != _text(now[name])]
@@ -60,7 +60,7 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
         )
     if changes:
         raise CheckpointError(
-            "cannot resume: the run began with other settings or other text:\n  "
+            "cannot resume: settings or text have changed since the run began:\n  "
             + "\n  ".join(changes)
             + "\nundo these changes, or start a new run with output=…"
         )
@@ -86,7 +86,7 @@ def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Confi
         began_with = config_from_dict(before["config"])
     except ConfigError as error:
         raise CheckpointError(
-            f"the run was begun by another version of this project: {error}\n"
+            f"the run was started by another version of this project: {error}\n"
             "continue it with that version, or start a new run with output=…"
         ) from error
     return began_with, config_from_dict(now["config"])
@@ -99,7 +99,7 @@ def _bound_to_the_end(config: Config, key: str) -> str | None:
     """
     schedule = config.training.schedule
     if key != PATIENCE and isinstance(schedule, CosineScheduleConfig | LinearScheduleConfig):
-        return f"the {schedule.kind} schedule ends with the run"
+        return f"the {schedule.kind} schedule depends on the length of the run"
     if config.training.average_last is not None:
-        return "training.average_last depends on the end of the run"
+        return "training.average_last depends on where the run ends"
     return None

@@ -104,7 +104,7 @@ class RunFolder:
                 alone = stack.enter_context(try_lock(self.path / ".lock"))
             if not alone:
                 raise CheckpointError(
-                    f"another training is using {self.path}; wait until it ends, or start one elsewhere with output=…"
+                    f"another training run is using {self.path}; wait until it ends, or choose another folder: output=…"
                 )
             yield
 
@@ -174,7 +174,9 @@ def is_report(path: Path) -> bool:
 
 def would_be_replaced(file: Path) -> CheckpointError:
     """The error if a run would replace or remove a file that is not its own."""
-    return CheckpointError(f"{file} would be replaced or removed by the run; move it, or use another folder: output=…")
+    return CheckpointError(
+        f"{file} would be overwritten or removed by the run; move it, or use another folder: output=…"
+    )
 
 
 def newest_model() -> Path:

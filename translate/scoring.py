@@ -69,9 +69,9 @@ def score(
     saved = translator.saved
     labelled = isinstance(saved.config.data, LabelledDataConfig)
     if labelled and tokenized:
-        raise ConfigError("labels have no BLEU; leave --tokenized-bleu out")
+        raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
     if labelled and references:
-        raise ConfigError("a text has one label; give one --reference")
+        raise ConfigError("each text has only one label; give only one --reference")
     cache = saved.config.data.cache
     encoded = CorpusCache(cache).find((saved.source, saved.target), text) if cache else None
     sources = saved.source.encode(text.source) if encoded is None else list(encoded.source)

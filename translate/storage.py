@@ -61,9 +61,9 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
     written = _modified(path)
     try:
         if not path.is_file():
-            what = "a folder" if path.is_dir() else "no regular file" if path.exists() else "missing"
+            what = "a folder" if path.is_dir() else "not a regular file" if path.exists() else "missing"
             inside = path / "model.safetensors"  # where a run has its model
-            hint = f"did you mean {inside}?" if inside.is_file() else "a model is a .safetensors file"
+            hint = f"did you mean {inside}?" if inside.is_file() else "give a .safetensors file"
             raise CheckpointError(f"{path} is {what}; {hint}")
         path.open("rb").close()  # Without permission to read a file, safetensors says that it does not exist.
         with safe_open(path, framework="pt") as file:
@@ -78,15 +78,15 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
             raise
         raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}") from error
     if VALUES not in metadata or DIGEST not in metadata:
-        raise CheckpointError(f"{path} is a safetensors file, but not one of this project's")
+        raise CheckpointError(f"{path} is a safetensors file, but was not written by this project")
     try:
         values: dict[str, Any] = json.loads(metadata[VALUES])
     except json.JSONDecodeError as error:
-        raise CheckpointError(f"{path} is damaged: its values cannot be read ({error})") from error
+        raise CheckpointError(f"{path} is damaged: its metadata cannot be read ({error})") from error
     if _digest(tensors, metadata[VALUES]) != metadata[DIGEST]:
         if _modified(path) != written:
             return read_tensors(path, device)
-        raise CheckpointError(f"{path} is damaged, or was changed by another program: its content has another digest")
+        raise CheckpointError(f"{path} is damaged, or was changed by another program: its checksum does not match")
     return {name: tensor.to(device) for name, tensor in tensors.items()}, values
 
 

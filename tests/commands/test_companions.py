@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     ("program", "code", "how"),
     [
-        ("raise SystemExit(7)", 7, "its own message says why"),
+        ("raise SystemExit(7)", 7, "see its error message"),
         ("import os; os.kill(os.getpid(), 9)", -9, "a signal killed it"),
     ],
 )
@@ -29,8 +29,8 @@ def test_a_companion_that_never_comes(program: str, code: int, how: str, monkeyp
     with pytest.raises(TrainingError) as caught, companions.companions(2, []):
         raise AssertionError("it did not come")
     assert str(caught.value) == (
-        f"a process that was started to train with this one ended with exit code {code}; {how}. "
-        "With processes=1, this one trains alone"
+        f"another process of this run ended with exit code {code} before training began; {how}. "
+        "To train in a single process, set processes=1"
     )
     assert "WORLD_SIZE" not in os.environ
 
@@ -77,7 +77,7 @@ def test_the_first_process_ends_if_another_dies_unnoticed() -> None:
     done = waiting([0, 7], seconds=50)
     assert done.returncode == 2
     (message,) = done.stderr.splitlines()
-    assert message.startswith("error: a process that trains with this one has ended with exit code 7; its own message")
+    assert message.startswith("error: another process of this run has ended with exit code 7; see its error message")
     assert message.endswith("Continue with the same command and --resume")
 
 

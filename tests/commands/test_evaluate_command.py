@@ -44,7 +44,7 @@ def test_a_split(run: Callable[..., Outcome], project: Project, tmp_path: Path) 
     assert names == ["BLEU", "BLEU, lower-cased", "chrF", "length ratio", "sentences", ""]
     first, *others = said.err.split("\n")
     assert first.startswith("test: 20 pairs, not a known corpus, sha256 ")
-    assert first.endswith("; beam of 3, length penalty 1")
+    assert first.endswith("; beam search, beam size 3, length penalty 1")
     assert others[-2].endswith(f" sentences/s; report: {tmp_path}/report.json")
 
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
@@ -76,7 +76,8 @@ def test_a_split(run: Callable[..., Outcome], project: Project, tmp_path: Path) 
 def test_the_search_can_be_chosen(run: Callable[..., Outcome], tmp_path: Path) -> None:
     assert "; greedy search\n" in run("--split", "val", "--search", "greedy").err
     assert (
-        "; beam of 2, length penalty 0.5\n" in run("--split", "val", "--beam-size", "2", "--length-penalty", "0.5").err
+        "; beam search, beam size 2, length penalty 0.5\n"
+        in run("--split", "val", "--beam-size", "2", "--length-penalty", "0.5").err
     )
     decoding = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["decoding"]
     assert (decoding["beam_size"], decoding["length_penalty"]) == (2, 0.5)
@@ -128,15 +129,15 @@ def test_a_report_on_something_else_is_not_replaced_without_a_word(
     for arguments, another in (
         (("--split", "val", "--search", "greedy"), None),
         (("--split", "test", "--search", "greedy"), "another text"),
-        (("--split", "test", "--checkpoint", project.model), "another search and another model"),
+        (("--split", "test", "--checkpoint", project.model), "other search settings and another model"),
         (("--split", "test", "--checkpoint", project.model, "--batch-tokens", "50"), None),
     ):
         said = run(*arguments)
         assert said.code == 0
-        warning = f"replacing {tmp_path}/report.json, which was about {another}; --json FILE.json keeps both\n"
-        assert (warning in said.err) if another else ("replacing" not in said.err)
+        warning = f"overwriting {tmp_path}/report.json, a report for {another}; to keep both, use --json FILE.json\n"
+        assert (warning in said.err) if another else ("overwriting" not in said.err)
     (tmp_path / "report.json").write_text("[]", encoding="utf-8")
-    assert "replacing" not in run("--split", "test").err
+    assert "overwriting" not in run("--split", "test").err
 
 
 def test_a_report_on_other_references_is_not_replaced_without_a_word(
@@ -147,7 +148,7 @@ def test_a_report_on_other_references_is_not_replaced_without_a_word(
     for arguments, replaced in ((one, False), ((*one, "--reference", other), True), (one, True), (one, False)):
         said = run(*arguments)
         assert said.code == 0
-        assert ("report.json, which was about another text; " in said.err) == ("replacing" in said.err) == replaced
+        assert ("report.json, a report for another text; " in said.err) == ("overwriting" in said.err) == replaced
 
 
 def test_another_folder(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
@@ -167,7 +168,9 @@ def test_translations_that_were_cut_off_are_counted(
     said = run("--source", source, "--reference", reference, "--search", "greedy")
     truncated = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["truncated"]
     assert truncated > 0
-    assert f"\n{truncated} of 21 translations were cut off at the length limit; --max-ratio raises it\n" in said.err
+    assert (
+        f"\n{truncated} of 21 translations were truncated at the length limit; raise it with --max-ratio\n" in said.err
+    )
 
 
 def test_the_newest_run_is_scored_and_the_report_lies_beside_it(
@@ -206,7 +209,7 @@ def test_cached_text_needs_no_tokenizer(
     other = write_lines(tmp_path / "in", ["el gato"])
     said = run("--source", other, "--reference", other)
     assert said.code == 2
-    assert "error: cutting text into words needs spaCy, but the module 'spacy' is not installed" in said.err
+    assert "error: splitting text into words needs spaCy, but the module 'spacy' is not installed" in said.err
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -229,7 +232,7 @@ def test_neither_or_both(options: tuple[str, ...], run: Callable[..., Outcome]) 
 def test_a_folder_of_splits_is_of_no_use_to_files(run: Callable[..., Outcome]) -> None:
     refused(
         run("--source", "a", "--reference", "b", "--data-root", "c"),
-        "--data-root is the folder of a --split; leave it out with --source and --reference",
+        "--data-root applies only to --split; leave it out with --source and --reference",
     )
 
 
@@ -251,14 +254,16 @@ def test_several_references(run: Callable[..., Outcome], project: Project, tmp_p
     assert (report["bleu"]["value"], report["chrf"]["value"]) == (pytest.approx(100), pytest.approx(100))
     short = write_lines(tmp_path / "short", ["il gatto"])
     said = run("--source", source, "--reference", reference, "--reference", short)
-    assert said.err.endswith(f"error: {short} has 1 lines, but test.es / test.it has 20: give one for each\n")
+    assert said.err.endswith(
+        f"error: {short} has 1 lines, but test.es / test.it has 20; they must have the same number\n"
+    )
     assert said.code == 2
 
 
 def test_translations_that_belong_to_no_report_are_not_replaced(call: Call, project: Project, tmp_path: Path) -> None:
     notes = write_lines(tmp_path / "results.txt", ["my notes"])
     arguments = ("--checkpoint", project.model, "--split", "test", "--json", tmp_path / "results.json")
-    message = f"the translations would replace {notes}, which belongs to no report; name another file: --json FILE"
+    message = f"the translations would overwrite {notes}, which belongs to no report; name another file: --json FILE"
     refused(call(main, *arguments), message)
     assert read_lines(notes) == ["my notes"]
     notes.unlink()
@@ -269,7 +274,7 @@ def test_translations_that_belong_to_no_report_are_not_replaced(call: Call, proj
 def test_a_file_that_is_no_report_is_not_replaced(call: Call, project: Project, tmp_path: Path) -> None:
     own = write_lines(tmp_path / "own.json", ['{"precious": 1}'])
     said = call(main, "--checkpoint", project.model, "--split", "test", "--json", own)
-    refused(said, f"{own} is not a report, and would be replaced by one; name another file: --json FILE")
+    refused(said, f"{own} is not a report and would be overwritten; name another file: --json FILE")
     assert read_lines(own) == ['{"precious": 1}']
 
 
@@ -341,7 +346,7 @@ def test_a_missing_file(run: Callable[..., Outcome], tmp_path: Path) -> None:
 def test_search_that_cannot_be(run: Callable[..., Outcome]) -> None:
     refused(
         run("--split", "test", "--beam-size", "0"),
-        "asked for: decoding.beam_size: given 0, allowed: a whole number from 1 to 1000",
+        "search settings: decoding.beam_size: given 0, allowed: a whole number from 1 to 1000",
     )
 
 
@@ -350,7 +355,7 @@ def test_a_report_that_cannot_be_written(call: Call, project: Project, tmp_path:
     arguments = ("--checkpoint", project.model, "--split", "test", "--json")
     refused(
         call(main, *arguments, tmp_path),
-        f"{tmp_path} is not a file that a report can be written to; name one: --json FILE",
+        f"cannot write a report to {tmp_path}, which is not a regular file; name another: --json FILE",
     )
     said = call(main, *arguments, tmp_path / "file" / "report.json")
     assert said.code == 2
@@ -384,7 +389,7 @@ def test_a_report_replaces_nothing_that_is_read(name: str, call: Call, project: 
     report = tmp_path / name
     refused(
         call(main, "--checkpoint", model, "--source", source, "--reference", reference, "--json", report),
-        f"the report {report} and its translations {report.stem}.txt would replace each other or a file that is read; "
+        f"the report {report} and its translations {report.stem}.txt would overwrite each other or an input file; "
         "name another file: --json FILE",
     )
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

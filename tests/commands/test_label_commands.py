@@ -13,6 +13,7 @@ from tiny_project import Call, Outcome, Project, own_logging, write_lines
 
 from translate.commands import evaluate, train, translate
 from translate.data.lines import read_lines
+from translate.errors import ConfigError
 from translate.text.vocabulary import Vocabulary
 from translate.translator import Translator
 
@@ -86,6 +87,11 @@ def test_a_label_comes_out_as_it_is(labelled: Project) -> None:
     assert translator.translate(["el gato"]) == [odd[before]]
 
 
+def test_a_label_is_no_translation(labelled: Project) -> None:
+    with pytest.raises(ConfigError, match="this model predicts labels, not translations; use n_best"):
+        Translator.load(labelled.model, device="cpu").log_probabilities(["el gato"], ["salón"])
+
+
 # --- training --------------------------------------------------------------------------------------------------------
 
 
@@ -110,7 +116,13 @@ def test_what_is_said(call: Call, untrained: Project) -> None:
     assert "\nval.tsv: 30 texts, 3 labels, sha256 " in said.err
     assert " parameters, vocabulary of 16 (es), 3 labels; training on cpu" in said.err
     (line,) = (line for line in said.err.split("\n") if line.startswith("epoch 1, "))
-    for part in (": validation perplexity ", ", accuracy ", "% of 30 texts (", "% by guessing), right: ", "la cocina "):
+    for part in (
+        ": validation perplexity ",
+        ", accuracy ",
+        "% of 30 texts (majority baseline ",
+        "%), correct by label: ",
+        "la cocina ",
+    ):
         assert part in line
     assert "\n  text        " in said.err
     assert "\n  label       " in said.err
@@ -152,7 +164,9 @@ def test_a_split_is_scored_by_accuracy(score: Callable[..., Outcome], labelled: 
     found = read_lines(tmp_path / "report.txt")
     right = sum(label == line[0] for label, line in zip(found, lines, strict=True))
     assert right > 36
-    assert said.out.startswith(f"accuracy          {100 * right / 40:6.2f}         {right} of 40 texts\nguessing ")
+    assert said.out.startswith(
+        f"accuracy           {100 * right / 40:6.2f}         {right} of 40 texts\nmajority baseline "
+    )
     assert said.err.startswith("test.tsv: 40 texts, 3 labels, sha256 ")
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert (report["right"], report["texts"], report["accuracy"]) == (right, 40, right / 40)
@@ -184,11 +198,11 @@ def test_what_cannot_be_scored(score: Callable[..., Outcome], tmp_path: Path) ->
     assert score("--split", "mine", "--data-root", tmp_path) == Outcome(2, "", f"error: {message}\n")
     said = score("--split", "test", "--tokenized-bleu")
     assert (said.code, said.out) == (2, "")
-    assert said.err.endswith("error: labels have no BLEU; leave --tokenized-bleu out\n")
+    assert said.err.endswith("error: --tokenized-bleu does not apply to labels; leave it out\n")
     texts, labels = write_lines(tmp_path / "texts", ["un libro"]), write_lines(tmp_path / "labels", ["salón"])
     said = score("--source", texts, "--reference", labels, "--reference", labels)
     assert (said.code, said.out) == (2, "")
-    assert said.err.endswith("error: a text has one label; give one --reference\n")
+    assert said.err.endswith("error: each text has only one label; give only one --reference\n")
 
 
 # --- what is refused before anything is computed ---------------------------------------------------------------------
@@ -226,7 +240,7 @@ def test_a_missing_file(call: Call, untrained: Project) -> None:
         f"No labelled split 'val' in {untrained.corpus}: looked for val.tsv, plain, .gz or .zst (or under the name "
         "valid or validation or dev). Splits there: test, train. Set data.root (--data-root) to the folder that has "
         "it. "
-        "It selects the best model: hold out a few hundred lines of the training text for it."
+        "Validation selects the best model: hold out a few hundred lines of the training text for it."
     )
     assert said.err.endswith(f"error: {message}\n")
 
@@ -242,4 +256,4 @@ def test_a_text_longer_than_the_positions(call: Call, untrained: Project) -> Non
         file.write(f"garaje\t{'coche ' * 40}\n")
     said = call(train.main, "--config", untrained.config, "model.positions=learned", "model.max_positions=30")
     assert said.code == 2
-    assert "error: val.tsv line 31 has 41 tokens, including the end of the sentence" in said.err
+    assert "error: val.tsv line 31 has 41 tokens, including the end token" in said.err

@@ -52,7 +52,7 @@ def test_a_file_that_this_locale_has_no_letters_for(encoding: str) -> None:
                 run(work, said.append)
         else:
             assert run(work, said.append) == 2
-            message = r"no file can be named 'd\xe4\ud800' in this locale (latin-1); set PYTHONUTF8=1"
+            message = r"this locale (latin-1) cannot encode the file name 'd\xe4\ud800'; set PYTHONUTF8=1"
             assert said == [f"error: {message}"]
 
 

@@ -112,7 +112,7 @@ def test_a_package_that_is_missing(call: Call, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("translate.config.loading.load_config", without)
     refused(
         call(main, "--config", "x.yaml"),
-        f"{sys.executable} has no package 'torch'; use the Python of the README's environment, "
+        f"the package 'torch' is not installed for {sys.executable}; use the environment of the README, "
         ".venv/bin/python, or install it there",
     )
 
@@ -128,12 +128,12 @@ def test_a_signal_then_a_resume(run: Run, untrained: Project, monkeypatch: pytes
         patch.setattr(Trainer, "_update", interrupted)
         said, other = run(), run("--overwrite")
     assert (said.code, said.out) == (130, "")
-    assert said.err.endswith("stopped by SIGINT; all is saved. Continue with the same command and --resume\n")
+    assert said.err.endswith("stopped by SIGINT; the run is saved. Continue with the same command and --resume\n")
     assert other.err.endswith("Continue with the same command and --resume in place of --overwrite\n")
     assert not untrained.model.exists()
     said = run("--resume")
     assert said.code == 0
-    assert "\ncontinuing after update 1 of " in said.err
+    assert "\nresuming after update 1 of " in said.err
     assert said.err.endswith(f"the best model is {untrained.model}\n")
     assert run("--resume").err.endswith(
         f"{untrained.model.parent} is finished: there is nothing to resume\nthe best model is {untrained.model}\n"
@@ -310,7 +310,7 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
     )
     refused(
         run("seed=2", "--resume"),
-        "cannot resume: the run began with other settings or other text:\n  seed: 1 → 2\n"
+        "cannot resume: settings or text have changed since the run began:\n  seed: 1 → 2\n"
         "undo these changes, or start a new run with output=…",
     )
     assert untrained.model.read_bytes() == before
@@ -322,7 +322,7 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
         target.write("il gatto\n")
     refused(
         run("seed=2", "--resume"),
-        "cannot resume: the run began with other settings or other text:\n  the valid text has changed\n"
+        "cannot resume: settings or text have changed since the run began:\n  the valid text has changed\n"
         "undo these changes, or start a new run with output=…",
     )
 
@@ -333,7 +333,7 @@ def test_a_folder_in_which_another_training_is_at_work(run: Run, untrained: Proj
         for how in ((), ("--resume",), ("--overwrite",)):
             refused(
                 run(*how),
-                f"another training is using {folder}; wait until it ends, or start one elsewhere with output=…",
+                f"another training run is using {folder}; wait until it ends, or choose another folder: output=…",
             )
         assert run(f"output={untrained.folder}/elsewhere").code == 0
     assert run().code == 0
@@ -367,7 +367,7 @@ def test_a_launcher_of_one_process_changes_nothing(run: Run, monkeypatch: pytest
     monkeypatch.setattr(companions, "START", "raise SystemExit(7)")
     said = run("processes=2")
     assert (said.code, said.err.count("\n")) == (2, 1)
-    assert said.err.startswith("error: a process that was started to train with this one ended with exit code 7")
+    assert said.err.startswith("error: another process of this run ended with exit code 7")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # How many processes there are is then for torchrun to say.
     assert run("processes=2").code == 0
 
@@ -376,8 +376,8 @@ def test_nothing_to_resume(run: Run, untrained: Project) -> None:
     folder = untrained.folder / "run"
     refused(
         run("--resume"),
-        f"there is no run to resume in {folder}; leave --resume out to begin one, or name the folder it was moved to "
-        "with output=FOLDER",
+        f"there is no run to resume in {folder}; leave out --resume to start one or, if the run was moved, "
+        "name its folder: output=FOLDER",
     )
     assert not folder.exists()
 
@@ -425,7 +425,7 @@ def test_nor_is_anything_else_of_somebody(run: Run, tmp_path: Path) -> None:
 
 
 def would_be_replaced(file: Path) -> str:
-    return f"{file} would be replaced or removed by the run; move it, or use another folder: output=…"
+    return f"{file} would be overwritten or removed by the run; move it, or use another folder: output=…"
 
 
 @pytest.mark.parametrize("origin", ["somebody's own", "copied from a run"])
@@ -474,16 +474,16 @@ def test_closed_streams_are_open_before_anything_else_is(run: Run, monkeypatch: 
 def test_a_run_is_resumed_where_there_is_something_and_else_begun(run: Run, untrained: Project) -> None:
     states = untrained.folder / "run" / "states"
     states.mkdir(parents=True)  # as a process leaves it that was killed before its first state
-    assert "continuing after" not in run("--resume-or-start", "training.max_steps=2").err
+    assert "resuming after" not in run("--resume-or-start", "training.max_steps=2").err
     [newest, *_] = sorted(path.name for path in states.iterdir())
     said = run("--resume-or-start", "training.max_steps=3")
-    assert (said.code, "continuing after update 2 of 3" in said.err) == (0, True)
+    assert (said.code, "resuming after update 2 of 3" in said.err) == (0, True)
     assert newest == "step-00000002.safetensors"
 
 
 def which_is_meant(copy: Path, original: Path) -> str:
     return (
-        f"{copy}/config.yaml is in one run's folder but names another, {original}; say which is meant: "
+        f"{copy}/config.yaml is in one run's folder, but its output is another, {original}; choose one: "
         f"output={copy} or output={original}"
     )
 
@@ -524,5 +524,5 @@ def test_part_of_a_copy_is_a_copy(kept: str, call: Call, project: Project, tmp_p
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
 def test_no_cuda(run: Run) -> None:
-    message = "device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu"
+    message = "device: cuda requested, but PyTorch finds no CUDA device; use device: auto or device: cpu"
     refused(run("device=cuda"), message)

@@ -120,7 +120,7 @@ def test_translations_that_were_cut_off_are_counted(translate: Call, translator:
     assert cut == [False, True]
     assert (
         translate("--search", "greedy", "el gato", long).err
-        == "1 of 2 translations were cut off at the length limit; --max-ratio raises it\n"
+        == "1 of 2 translations were truncated at the length limit; raise it with --max-ratio\n"
     )
 
 
@@ -131,8 +131,8 @@ def test_learned_positions_limit_translations_whatever_the_ratio(
     monkeypatch.setattr(Translator, "n_best", lambda *_, **__: [[cut]])
     monkeypatch.setattr(type(translator.model), "longest", 30)
     assert translate(LINES[0]).err == (
-        "1 of 1 translations were cut off at the length limit; --max-ratio raises it, up to the 30 tokens that the "
-        "model has positions for\n"
+        "1 of 1 translations were truncated at the length limit; raise it with --max-ratio, up to the model's 30 "
+        "positions\n"
     )
 
 
@@ -143,7 +143,7 @@ def test_of_several_translations_the_best_one_counts_as_cut_off(
     whole, cut = (Translation("il gatto", -1.0, -1.0, length=3, finished=finished) for finished in (True, False))
     monkeypatch.setattr(Translator, "n_best", lambda *_, **__: [[whole, cut], [cut, cut], [whole, cut]])
     said = translate(*n_best, *LINES[:3])
-    assert said.err == "1 of 3 translations were cut off at the length limit; --max-ratio raises it\n"
+    assert said.err == "1 of 3 translations were truncated at the length limit; raise it with --max-ratio\n"
 
 
 def test_an_n_best_list_has_five_columns_whatever_the_text(translate: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def test_line_numbers_go_on_from_chunk_to_chunk(
     assert [row[4] for row in rows] == translator.translate(lines)
     unknown, suspicious = said.err.split("\n")[:2]
     assert unknown == "line 6: unknown: zorro astuto"
-    assert suspicious.startswith("line 6: the model, which reads es, knows 1 of its 3 tokens")
+    assert suspicious.startswith("line 6: only 1 of its 3 tokens are in the model's vocabulary (es)")
 
 
 def no_sockets(*_: object) -> None:
@@ -223,8 +223,8 @@ def test_given_translations_are_scored(
     assert translate("--score", file, *lines) == Outcome(0, joined(expected), "")
     assert float(expected[0]) < float(expected[1]) == 0
     for some, said in (
-        (lines[:2], "more than the 2 to translate; give one for each"),
-        ([*lines, "el"], "fewer than there are to translate; give one for each"),
+        (lines[:2], "but the input has 2; it needs one for each input line"),
+        ([*lines, "el"], "fewer than the input; it needs one for each input line"),
     ):
         found = translate("--score", file, *some)
         assert (found.code, found.err) == (2, f"error: {file} has 3 lines, {said}\n")
@@ -232,9 +232,9 @@ def test_given_translations_are_scored(
         "--score", write_lines(tmp_path / "three", ["il"] * 3), "--max-source", "1", "el", "el", "el gato"
     )
     assert len(set(found.out.split("\n")[:-1])) == 1
-    assert found.err == "line 3 has 2 tokens, of which 1 are read: the rest is lost\n"
+    assert found.err == "line 3 has 2 tokens and is truncated to the first 1\n"
     assert translate("--score", file, "--n-best", "2", *lines) == Outcome(
-        2, "", "error: --score translates nothing; leave --n-best out\n"
+        2, "", "error: --n-best does not apply to --score, which translates nothing; leave it out\n"
     )
 
 
@@ -268,7 +268,7 @@ def test_samples_are_the_same_however_the_lines_come(translate: Call, monkeypatc
 def test_unknown_words_are_listed_apart(translate: Call) -> None:
     said = translate("--unknown", "el zorro ve", "el gato", "el gato dos años")
     # Whether this little model comes to an end differs between CPUs.
-    said_of_words = re.sub(r"\d of 3 translations were cut off at the length limit.*\n", "", said.err)
+    said_of_words = re.sub(r"\d of 3 translations were truncated at the length limit.*\n", "", said.err)
     assert said_of_words == "line 1: unknown: zorro\nline 3: unknown: dos años\n"
     assert said.out.count("\n") == 3
     assert "unk" not in said.out
@@ -291,8 +291,14 @@ def test_unknown_words_are_listed_apart(translate: Call) -> None:
             ("--search", "sample", "--length-penalty", "1"),
             "sample search has no length_penalty; leave it out, or use beam search",
         ),
-        (("--length-penalty", "-1"), "asked for: decoding.length_penalty: given -1.0, allowed: a number from 0 to 10"),
-        (("--length-penalty", "nan"), "asked for: decoding.length_penalty: given nan, allowed: a number from 0 to 10"),
+        (
+            ("--length-penalty", "-1"),
+            "search settings: decoding.length_penalty: given -1.0, allowed: a number from 0 to 10",
+        ),
+        (
+            ("--length-penalty", "nan"),
+            "search settings: decoding.length_penalty: given nan, allowed: a number from 0 to 10",
+        ),
     ],
 )
 def test_search_that_cannot_be(options: tuple[str, ...], message: str, translate: Call) -> None:

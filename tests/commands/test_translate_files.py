@@ -22,7 +22,7 @@ from translate.translator import Translator
 
 
 def test_standard_input_that_is_not_utf8(translate: Call, translator: Translator) -> None:
-    message = "standard input, line 2, byte 4: invalid continuation byte; give UTF-8 text"
+    message = "standard input, line 2, byte 4: not UTF-8 (invalid continuation byte); convert the text to UTF-8"
     done = joined(translator.translate(["el gato"]))
     assert translate(stdin=b"el gato\nel \xf1i\xf1o\n") == Outcome(2, done, f"error: {message}\n")
     assert translate(stdin=b"el gato\nel \xf1i\xf1o") == Outcome(2, done, f"error: {message}\n")
@@ -40,7 +40,7 @@ def test_a_file_that_is_not_utf8(translate: Call, tmp_path: Path) -> None:
 
 def test_an_argument_that_is_not_utf8(translate: Call) -> None:
     latin1 = os.fsdecode("el niño".encode("latin-1"))
-    message = "sentence 2, byte 6: invalid continuation byte; give UTF-8 text"
+    message = "sentence 2, byte 6: not UTF-8 (invalid continuation byte); convert the text to UTF-8"
     assert translate("el gato", latin1) == Outcome(2, "", f"error: {message}\n")
 
 
@@ -88,7 +88,7 @@ def test_whether_a_stream_is_a_file(tmp_path: Path) -> None:
 def test_standard_input_is_not_replaced(translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_lines(tmp_path / "in", LINES)
     monkeypatch.setattr("translate.commands.translate.is_open_as", lambda place, _: place == path)
-    message = f"the translations would replace {path}, which is read; name another file: --output FILE"
+    message = f"the translations would overwrite {path}, the input; name another file: --output FILE"
     assert translate("--output", path) == Outcome(2, "", f"error: {message}\n")
     assert translate("--output", path, "el gato").code == 0
 
@@ -133,7 +133,7 @@ def test_output_in_a_folder_that_cannot_be_looked_at(
 
 def test_the_output_does_not_replace_the_model(call: Call, project: Project, tmp_path: Path) -> None:
     model = Path(shutil.copy(project.model, tmp_path / "model.safetensors"))
-    message = f"the translations would replace the model {model}; name another file: --output FILE"
+    message = f"the translations would overwrite the model {model}; name another file: --output FILE"
     said = call(main, "--checkpoint", model, "--output", model, "el gato")
     assert said == Outcome(2, "", f"error: {message}\n")
     assert model.read_bytes() == project.model.read_bytes()
@@ -144,11 +144,11 @@ def test_the_output_does_not_replace_text(call: Call, project: Project, tmp_path
     lines.write_text("el gato\n", encoding="utf-8")
     for what, file in (
         ("the text to translate", lines),
-        ("a text of the model's data", project.corpus / "val.it"),
-        ("a text of the model's data", project.corpus / "test.es"),
+        ("the model's data file", project.corpus / "val.it"),
+        ("the model's data file", project.corpus / "test.es"),
     ):
         before = file.read_bytes()
-        message = f"the translations would replace {what} {file}; name another file: --output FILE"
+        message = f"the translations would overwrite {what} {file}; name another file: --output FILE"
         said = call(main, "--checkpoint", project.model, "--input", lines, "--output", file)
         assert said == Outcome(2, "", f"error: {message}\n")
         assert file.read_bytes() == before
@@ -171,8 +171,8 @@ def test_output_appears_only_when_it_is_complete(
     output = tmp_path / "out"
     output.write_text("older\n", encoding="utf-8")
     said = translate("--output", output, stdin=b"el gato\n\xff\n")
-    message = "standard input, line 2, byte 1: invalid start byte; give UTF-8 text"
-    kept = f"lines finished by then: 1, in {output}.part1"
+    message = "standard input, line 2, byte 1: not UTF-8 (invalid start byte); convert the text to UTF-8"
+    kept = f"finished lines: 1, kept in {output}.part1"
     assert said == Outcome(2, "", f"{kept}\nerror: {message}\n")
     assert output.read_text(encoding="utf-8") == "older\n"
     assert sorted(tmp_path.iterdir()) == [output, tmp_path / "out.part1"]
@@ -186,7 +186,7 @@ def test_what_was_done_before_an_error_is_kept(
     for number in (1, 2):
         said = translate("--output", tmp_path / "out", stdin=bad)
         assert (said.code, said.out) == (2, "")
-        assert f"lines finished by then: 4, in {tmp_path}/out.part{number}\n" in said.err
+        assert f"finished lines: 4, kept in {tmp_path}/out.part{number}\n" in said.err
     parts = [tmp_path / "out.part1", tmp_path / "out.part2"]
     assert sorted(tmp_path.iterdir()) == parts
     assert {part.read_text(encoding="utf-8") for part in parts} == {joined(translator.translate(LINES[:4]))}

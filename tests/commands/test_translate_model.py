@@ -92,15 +92,15 @@ def state(path: Path, project: Project) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (missing, "{} is missing; a model is a .safetensors file"),
-        (folder, "{} is a folder; a model is a .safetensors file"),
+        (missing, "{} is missing; give a .safetensors file"),
+        (folder, "{} is a folder; give a .safetensors file"),
         (empty, "{} is damaged, or not a safetensors file: "),
         (words, "{} is damaged, or not a safetensors file: "),
         (pickled, "{} is damaged, or not a safetensors file: "),
         (truncated, "{} is damaged, or not a safetensors file: "),
-        (foreign, "{} is a safetensors file, but not one of this project's"),
-        (changed, "{} is damaged, or was changed by another program: its content has another digest"),
-        (state, "{} holds 'translate training state 1', not 'translate model 1'; give a model.safetensors"),
+        (foreign, "{} is a safetensors file, but was not written by this project"),
+        (changed, "{} is damaged, or was changed by another program: its checksum does not match"),
+        (state, "{} is not a model: its format is 'translate training state 1', not 'translate model 1'; give the "),
     ],
 )
 def test_what_is_no_model(
@@ -116,5 +116,5 @@ def test_what_is_no_model(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
 def test_no_cuda(translate: Call) -> None:
-    message = "device: cuda asked for, but PyTorch finds no CUDA device; use device: auto or device: cpu"
+    message = "device: cuda requested, but PyTorch finds no CUDA device; use device: auto or device: cpu"
     assert translate("--device", "cuda", "el gato") == Outcome(2, "", f"error: {message}\n")

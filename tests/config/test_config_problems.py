@@ -54,11 +54,11 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ("data: {seed: 3}", "x.yaml:1: data.seed: unknown key; 'seed' belongs to the top level and decoding"),
         (
             "training:\n  batch: {zzz: 3}",
-            "x.yaml:2: training.batch.zzz: unknown key; known here: max_tokens, max_sentences, accumulate",
+            "x.yaml:2: training.batch.zzz: unknown key; allowed here: max_tokens, max_sentences, accumulate",
         ),
         (
             "decoding: {kind: x}",
-            "x.yaml:1: decoding.kind: unknown key; known here: search, beam_size, length_penalty, temperature, "
+            "x.yaml:1: decoding.kind: unknown key; allowed here: search, beam_size, length_penalty, temperature, "
             "top_k, seed, max_ratio, max_extra, max_source, batch_tokens",
         ),
         # types and ranges
@@ -143,12 +143,12 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "training:\n  schedule:\n    final_share: 0.1",
-            "x.yaml:3: training.schedule.final_share: unknown key of kind 'inverse_sqrt'; "
+            "x.yaml:3: training.schedule.final_share: unknown key for kind 'inverse_sqrt'; "
             "final_share belongs to kinds cosine, linear",
         ),
         (
             "training:\n  optimizer: {kind: adam, weight_decay: 0.1}",
-            "x.yaml:2: training.optimizer.weight_decay: unknown key of kind 'adam'; "
+            "x.yaml:2: training.optimizer.weight_decay: unknown key for kind 'adam'; "
             "weight_decay belongs to kinds adamw, muon",
         ),
         (
@@ -192,7 +192,7 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "data: {valid: {source: a, target: b, '0': 1}}",
-            "x.yaml:1: data.valid.0: unknown key; known here: source, target",
+            "x.yaml:1: data.valid.0: unknown key; allowed here: source, target",
         ),
         ("data:\n  train:\n    source: a.de", "x.yaml:2: data.train.target: missing, allowed: a path"),
         (
@@ -240,19 +240,20 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "data: {kind: labelled}\nmodel: {kind: classifier}\ntext: {tokenizer: {target_model: x}}",
-            "x.yaml:3, x.yaml:1: text.tokenizer.target_model cuts translations, and labels are not cut; leave it out",
+            "x.yaml:3, x.yaml:1: text.tokenizer.target_model tokenizes translations, and labels are not tokenized; "
+            "leave it out",
         ),
         (
             "data: {kind: labelled, target: en}\nmodel: {kind: classifier}",
-            "x.yaml:1: data.target: unknown key of kind 'labelled'; target belongs to kind parallel",
+            "x.yaml:1: data.target: unknown key for kind 'labelled'; target belongs to kind parallel",
         ),
         (
             "data: {kind: labelled, filter: {untranslated: false}}\nmodel: {kind: classifier}",
-            "x.yaml:1: data.filter.untranslated: unknown key; known here: max_tokens",
+            "x.yaml:1: data.filter.untranslated: unknown key; allowed here: max_tokens",
         ),
         (
             "data: {kind: labelled}\nmodel: {kind: classifier, decoder_layers: 2}",
-            "x.yaml:2: model.decoder_layers: unknown key of kind 'classifier'; "
+            "x.yaml:2: model.decoder_layers: unknown key for kind 'classifier'; "
             "decoder_layers belongs to kind transformer",
         ),
         # the file
@@ -267,7 +268,7 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
 @pytest.mark.parametrize(
     ("override", "problem"),
     [
-        ("training.lrr=3", "training.lrr: unknown key; known here: "),
+        ("training.lrr=3", "training.lrr: unknown key; allowed here: "),
         ("training.max_epoch=3", "training.max_epoch: unknown key; did you mean 'max_epochs'?"),
         ("trainig.max_epochs=3", "trainig: unknown key; did you mean 'training'?"),
         ("foo", "write section.key=value"),

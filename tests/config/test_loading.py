@@ -222,9 +222,9 @@ class TestPaths:
         except OSError:
             pytest.skip("names of files are always UTF-8 here")
         monkeypatch.chdir(folder)
-        with pytest.raises(ConfigError, match=r"x.yaml: data\.root: '.*caf.udce9/.*' is not UTF-8, as it has to be"):
+        with pytest.raises(ConfigError, match=r"x.yaml: data\.root: '.*caf.udce9/.*' is not UTF-8; rename that file"):
             load("data: {root: corpus}")
-        with pytest.raises(ConfigError, match=r"x.yaml: data\.train: .*caf.udce9/.* is not UTF-8, as it has to be"):
+        with pytest.raises(ConfigError, match=r"x.yaml: data\.train: .*caf.udce9/.* is not UTF-8; rename that file"):
             load("output: /run\ndata: {root: /x, cache: /y, train: [{source: a, target: b}]}")
 
     def test_the_project_is_the_checkout(self) -> None:

@@ -124,7 +124,7 @@ def test_a_cache_that_may_not_be_looked_into(tmp_path: Path, monkeypatch: pytest
 
     cache = Opened(tmp_path)
     monkeypatch.setattr(Path, "stat", refuse)
-    with pytest.raises(DataError, match=r"^cannot write encoded text to .* \(Permission denied\); name another"):
+    with pytest.raises(DataError, match=r"^cannot write to the cache folder .* \(Permission denied\); name another"):
         cache.dataset(TRAIN)
 
 
@@ -183,7 +183,7 @@ def test_text_that_changes_while_it_is_read(later: str, tmp_path: Path) -> None:
     os.utime(tmp_path / "train.de", ns=(0, 0))  # The clock of some file systems is slow.
     cache = Opened(tmp_path / "cache")
     before = contents(tmp_path / "cache")
-    with pytest.raises(DataError, match=r"train(\.de)? changed while it was read\. Start again\.$"):
+    with pytest.raises(DataError, match=r"train(\.de)? changed while it was being read\. Run the command again\.$"):
         cache.dataset(text)
     assert contents(tmp_path / "cache") == before
 
@@ -216,7 +216,7 @@ def test_without_spacy_a_missing_entry_is_one_clear_error(tmp_path: Path, monkey
     _spacy_tokenizer.cache_clear()
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(
-        ConfigError, match=r"^cutting text into words needs spaCy, .* pip install spacy\. .*data\.cache"
+        ConfigError, match=r"^splitting text into words needs spaCy, .* pip install spacy\. .*data\.cache"
     ):
         Opened(tmp_path)
     assert contents(tmp_path) == {}
@@ -238,9 +238,9 @@ def test_another_version_of_spacy_encodes_anew(
     for _ in range(2):
         Opened(tmp_path).dataset(TRAIN)
     assert cutting == (["de", "en"] * 2 if anew else [])
-    why = [message for message in caplog.messages if "learning how to cut" not in message]
+    why = [message for message in caplog.messages if "learning tokenizers" not in message]
     assert len(why) == (2 if anew else 0)
-    assert all("spacy 99.0 is installed" in message for message in why)
+    assert all("but 99.0 is installed" in message for message in why)
 
 
 @pytest.mark.parametrize("language", ["de", "en"])
@@ -309,7 +309,9 @@ def test_a_damaged_entry_is_made_anew_and_said_once(
     assert contents(tmp_path) == sound
     missing = damage is Path.unlink and path.suffix == ".json"
     assert len(caplog.messages) == (0 if missing else 1)
-    assert all("is damaged or unreadable" in message and "ignoring it" in message for message in caplog.messages)
+    assert all(
+        "is damaged or unreadable" in message and "ignoring the cached file" in message for message in caplog.messages
+    )
 
 
 @pytest.mark.parametrize("interruption", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])
@@ -327,7 +329,8 @@ def test_an_interrupted_write_leaves_nothing(
             cache.dataset(TRAIN)
     if isinstance(interruption, OSError):
         assert str(caught.value) == (
-            f"cannot write encoded text to {tmp_path} (No space left on device); name another folder: data.cache=FOLDER"
+            f"cannot write to the cache folder {tmp_path} (No space left on device); "
+            "name another folder: data.cache=FOLDER"
         )
     assert contents(tmp_path) == before
     assert len(cache.dataset(TRAIN)) == 3
@@ -336,7 +339,7 @@ def test_an_interrupted_write_leaves_nothing(
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
-        DataError, match=r"^cannot write encoded text to .*file/cache \(Not a directory\); .*data\.cache=F"
+        DataError, match=r"^cannot write to the cache folder .*file/cache \(Not a directory\); .*data\.cache=F"
     ):
         Opened(tmp_path / "file" / "cache")
 

@@ -130,7 +130,10 @@ def test_no_request_when_the_text_is_there(tmp_path: Path, server: Server, name:
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
-        ("other", f"another text: sha256 {text_sha256(['another text'])[:8]}… instead of {FILES['small.de.gz'][:8]}…"),
+        (
+            "other",
+            f"unexpected content: sha256 {text_sha256(['another text'])[:8]}… instead of {FILES['small.de.gz'][:8]}…",
+        ),
         ("empty", "an empty file"),
         ("page", "not a valid gzip file"),
         ("missing", "HTTP 404 Not Found"),
@@ -216,7 +219,7 @@ def test_every_reason_every_name_and_the_place_are_told(tmp_path: Path, server: 
         download_multi30k(tmp_path, mirrors, 5.0, lambda message: None, files)
     first, other, missing, last = str(caught.value).split("\n")
     assert first == "small.de.gz could not be downloaded:"
-    assert other.startswith(f"  {mirrors[0]}/small.de.gz: another text")
+    assert other.startswith(f"  {mirrors[0]}/small.de.gz: unexpected content")
     assert missing == f"  {mirrors[1]}/small.de.gz: HTTP 404 Not Found"
     assert last == (
         "Put small.de.gz, small.en.gz (from github.com/multi30k/dataset, folder data/task1/raw) into "
@@ -236,7 +239,7 @@ def test_another_text_is_not_overwritten(tmp_path: Path, server: Server, name: s
     content = b"of the user\n"
     path = tmp_path / name
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    with pytest.raises(DataError, match=re.escape(f"{path} holds text that is not Multi30k's. Move it away")):
+    with pytest.raises(DataError, match=re.escape(f"{path} differs from Multi30k's file of that name. Move it away")):
         download(tmp_path, server.mirror("good"))
     assert read_lines(path) == ["of the user"]
     assert server.requests == []

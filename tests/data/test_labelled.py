@@ -76,9 +76,7 @@ def test_a_bad_line_is_named_with_file_line_and_remedy(content: str, message: st
 
 def test_a_label_in_another_form_of_unicode(tmp_path: Path) -> None:
     path = write(tmp_path / "val.tsv", "cafe\u0301\tHund\n")
-    message = (
-        "It has the letters of one of these in another Unicode form (uconv -x any-nfc makes all NFC). Correct it, "
-    )
+    message = "It differs from one of these only in its Unicode form (uconv -x any-nfc makes all NFC). Correct it, "
     with pytest.raises(DataError, match=re.escape(message)):
         read_labelled(path, known=("caf\u00e9", "de"))
 

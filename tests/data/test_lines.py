@@ -61,12 +61,12 @@ def test_wrong_bytes_in_the_first_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
-        (gzip.compress(b"gut", mtime=0), "It looks like gzip: give its name the ending .gz."),
+        (gzip.compress(b"gut", mtime=0), "It looks like gzip: rename it to end in .gz."),
         ("gut\n".encode("utf-16"), "It looks like UTF-16: save it as UTF-8."),
         ("gut\n".encode("utf-32"), "It looks like UTF-32: save it as UTF-8."),
         ("gut\n".encode("utf-16-le"), "It looks like UTF-16: save it as UTF-8."),
-        (bz2.compress(b"gut"), "It looks like an archive of bzip2: unpack it."),
-        (b"ein Hund\r" * 20, "ends its lines by carriage returns alone. Save it with line feeds."),
+        (bz2.compress(b"gut"), "It looks like a bzip2 archive: unpack it."),
+        (b"ein Hund\r" * 20, "ends its lines with carriage returns (CR) only. Save it with line feeds (LF)."),
         ("schön\n".encode("latin-1"), "Save the file as UTF-8."),
     ],
 )
@@ -120,7 +120,7 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_file_that_was_cut_off(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"text.de{ending}", b"a b c d e f\n" * 9)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DataError, match=rf"text\.de\{ending} is a damaged or cut-off (gzip|Zstandard) file \(.*end"):
+    with pytest.raises(DataError, match=rf"text\.de\{ending} is a damaged or truncated (gzip|Zstandard) file \(.*end"):
         read_lines(path)
 
 
@@ -134,7 +134,7 @@ def test_page_instead_of_gzip(tmp_path: Path) -> None:
 def test_page_instead_of_zstandard(tmp_path: Path) -> None:
     path = tmp_path / "text.de.zst"
     path.write_bytes(b"<html>not here</html>")
-    with pytest.raises(DataError, match=r"text\.de\.zst is a damaged or cut-off Zstandard file"):
+    with pytest.raises(DataError, match=r"text\.de\.zst is a damaged or truncated Zstandard file"):
         read_lines(path)
 
 

@@ -71,11 +71,11 @@ def test_the_first_file_without_a_partner_is_named(tmp_path: Path) -> None:
     (tmp_path / "d.de").unlink()
     with pytest.raises(DataError) as caught:
         open_files(*files)
-    assert str(caught.value) == f"{tmp_path}/d.en has no partner: no file matches {tmp_path}/*.de with 'd'."
+    assert str(caught.value) == f"{tmp_path}/d.en has no counterpart: no file matches {tmp_path}/*.de with 'd'."
     for name in ("c", "b"):
         (tmp_path / f"{name}.en").unlink()
     with pytest.raises(
-        DataError, match=re.escape(f"{tmp_path}/b.de has no partner: no file matches {tmp_path}/*.en wit")
+        DataError, match=re.escape(f"{tmp_path}/b.de has no counterpart: no file matches {tmp_path}/*.en wit")
     ):
         open_files(*files)
 

@@ -47,15 +47,15 @@ def test_lines_of_one_length_say_nothing_of_their_translations(turned: bool, cap
 def test_a_line_that_one_side_lacks(missing: int, place: int, caplog: pytest.LogCaptureFixture) -> None:
     shifted = np.delete(TARGET, missing)
     assert said(SOURCE[:-1], shifted, caplog) == [
-        f"train: around line {place} the lengths of sources and targets have nothing to do with each other: do these "
-        "lines belong together, or does one side lack a line?"
+        f"train: around line {place}, source and target lengths are not correlated: the lines may be misaligned, "
+        "for example because one side lacks a line"
     ]
 
 
 def test_the_place_is_that_in_its_corpus(caplog: pytest.LogCaptureFixture) -> None:
     text = replace(TEXT, parts=(Part("clean", 900, 1), Part("crawled", 1100, 1)))
     (message,) = said(SOURCE, np.concatenate([TARGET[:1100], TARGET[1100:][::-1]]), caplog, text)
-    assert message.startswith("train: around crawled line 601 the lengths")
+    assert message.startswith("train: around crawled line 601, source and target lengths")
 
 
 def test_blank_pairs_are_no_copies(caplog: pytest.LogCaptureFixture) -> None:

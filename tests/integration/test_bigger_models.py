@@ -157,8 +157,8 @@ def test_memory_is_told_at_every_start(tiny: TinyProject, capsys: pytest.Capture
     train(tiny.config(), resume=True)
     said = [line for line in capsys.readouterr().err.split("\n") if "memory" in line]
     pattern = (
-        r"memory: about \d+ MiB, besides Python and the text: weights \d+ MiB, gradients \d+ MiB, optimizer \d+ MiB, "
-        r"copies to write \d+ MiB, activations of \d+ rows of \d+ tokens \d+ MiB"
+        r"memory: about \d+ MiB, in addition to Python and the text: weights \d+ MiB, gradients \d+ MiB, "
+        r"optimizer \d+ MiB, write buffers \d+ MiB, activations of \d+ rows of \d+ tokens \d+ MiB"
     )
     assert len(said) == 2
     assert all(re.fullmatch(pattern, line) for line in said)
@@ -171,7 +171,7 @@ def test_a_warning_when_it_is_more_than_there_is(
     train(tiny.config("training.max_steps=1", "model.d_model=64"))
     said = [line for line in capsys.readouterr().err.split("\n") if "memory" in line]
     assert said[0] == (
-        "warning: training takes more memory than the 1 MiB that is free; set "
+        "warning: training needs more than the 1 MiB of free memory; set "
         "training.activation_checkpointing: true, or in a new run lower training.batch.max_tokens (now 200) "
         "and raise training.batch.accumulate to make up for it"
     )
@@ -201,4 +201,4 @@ def test_what_is_free_is_shared_and_what_is_to_come_counts(
         say=said.append,
     ):
         torch.zeros(1)
-    assert any(line.startswith("warning: training takes more memory than") for line in said) == warned
+    assert any(line.startswith("warning: training needs more than") for line in said) == warned

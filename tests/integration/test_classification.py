@@ -55,5 +55,5 @@ def test_the_shipped_config_learns_which_language_a_line_is(tmp_path: Path) -> N
     unseen = ["Eine Frau trinkt Tee.", "A woman is drinking tea."]
     translator = Translator.load(run.model, "cpu")
     assert translator.translate(unseen) == ["de", "en"]
-    with pytest.raises(ConfigError, match="gives labels"):
+    with pytest.raises(ConfigError, match="predicts labels"):
         translator.log_probabilities(unseen, ["de", "en"])

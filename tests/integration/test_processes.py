@@ -199,9 +199,9 @@ def test_resumed_by_fewer_processes(name: str, two: TinyProject, uninterrupted: 
 # --- the script ------------------------------------------------------------------------------------------------------
 
 HAS_DIED = (
-    "error: another process of this run has ended, and this one cannot continue without it; its message, or torchrun's "
-    "report, says why. Without either it was killed, as when memory runs out. Continue with the same command and "
-    "--resume"
+    "error: another process of this run has ended, and this one cannot continue without it; see its error message, or "
+    "torchrun's report. Without either, it was killed, for example because memory ran out. Continue with the same "
+    "command and --resume"
 )
 ENDLESS = ("training.max_epochs=10000", "training.validate_every=20")
 
@@ -222,7 +222,7 @@ def test_a_signal_to_any_process_stops_all(tiny: TinyProject) -> None:
     processes[1].terminate()
     codes, said = ended(processes, tiny.folder)
     assert codes == [143, 143], said
-    assert said[0].endswith("\nstopped by SIGTERM; all is saved. Continue with the same command and --resume\n")
+    assert said[0].endswith("\nstopped by SIGTERM; the run is saved. Continue with the same command and --resume\n")
     assert said[1] == ""
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20
 
@@ -306,7 +306,7 @@ def test_a_signal_to_torchrun_and_its_processes_at_once_saves_the_run(tiny: Tiny
         for number in (*companions_of(process), process.pid):
             os.kill(number, signal.SIGTERM)
         _, said = process.communicate(timeout=60)
-    assert "stopped by SIGTERM; all is saved" in said
+    assert "stopped by SIGTERM; the run is saved" in said
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > before
 
 
@@ -350,7 +350,9 @@ def test_one_command_starts_all_processes(tiny: TinyProject, uninterrupted: Call
     assert (process.returncode, out) == (0, "")
     assert "; training on cpu, 2 processes (ddp) of 1 CPU thread(s), in float32\n" in said
     assert said.count("the best model is ") == 1
-    assert re.search(r"^memory: about \d+ MiB for each of 2 processes, besides Python and the text: ", said, re.M)
+    assert re.search(
+        r"^memory: about \d+ MiB for each of 2 processes, in addition to Python and the text: ", said, re.M
+    )
     assert_close_run(RunFolder(tiny.folder / "run"), uninterrupted(*WITHOUT_DROPOUT))
 
 
@@ -360,7 +362,7 @@ def test_ctrl_c_reaches_all_of_them_and_is_answered_once(tiny: TinyProject) -> N
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=200)
     assert process.returncode == 130, said
-    assert said.endswith("\nstopped by SIGINT; all is saved. Continue with the same command and --resume\n")
+    assert said.endswith("\nstopped by SIGINT; the run is saved. Continue with the same command and --resume\n")
     assert said.count("stopped") == 1
     assert "Traceback" not in said
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20

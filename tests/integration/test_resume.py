@@ -112,7 +112,8 @@ def test_sigterm_while_a_state_is_written_waits_for_that_one_alone(
             train(tiny.config())
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 7
     said = (
-        "the state after update 7 was still being written, and is the one that is kept; updates to repeat after it: 2"
+        "the training state after update 7 was still being written and is kept as the last one; "
+        "updates to repeat when resuming: 2"
     )
     assert said in capsys.readouterr().err
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
@@ -242,13 +243,13 @@ def test_a_longer_run(kind: str, tiny: TinyProject, uninterrupted: Callable[...,
 
 def test_a_run_that_would_end_in_other_weights_is_not_made_longer(tiny: TinyProject) -> None:
     for setting, reason in (
-        ("training.schedule.kind=cosine", "the cosine schedule ends with the run"),
-        ("training.average_last=2", "training.average_last depends on the end of the run"),
+        ("training.schedule.kind=cosine", "the cosine schedule depends on the length of the run"),
+        ("training.average_last=2", "training.average_last depends on where the run ends"),
     ):
         train(tiny.config(setting, "training.max_epochs=1"), overwrite=True)
         with pytest.raises(CheckpointError) as caught:
             train(tiny.config(setting), resume=True)
-        assert f"  training.max_epochs: 1 → 3, but {reason}; a new run can continue from its model" in str(caught.value)
+        assert f"  training.max_epochs: 1 → 3, but {reason}; a new run can start from its model" in str(caught.value)
 
 
 def test_more_patience(
@@ -257,7 +258,7 @@ def test_more_patience(
     overrides = ("training.optimizer.lr=1e-15", "training.patience=2", "training.max_epochs=9")  # Nothing gets better.
     run = train(tiny.config(*overrides, "training.patience=1"))
     assert newest_state(run)[1]["step"] == 2 * 7
-    assert "validations without a better model: 1; training.patience ends the run here" in capsys.readouterr().err
+    assert "early stopping (training.patience): validations without a better model: 1" in capsys.readouterr().err
     run = train(tiny.config(*overrides), resume=True)
     assert newest_state(run)[1]["step"] == 3 * 7
     assert_same_run(run, uninterrupted(*overrides))

@@ -248,6 +248,6 @@ def test_a_signal_while_training(number: signal.Signals, code: int, tiny: TinyPr
         process.send_signal(number)
         out, said = process.stdout.read(), process.stderr.read().decode()
     assert (process.returncode, out) == (code, b"")
-    assert said.endswith(f"stopped by {number.name}; all is saved. Continue with the same command and --resume\n")
+    assert said.endswith(f"stopped by {number.name}; the run is saved. Continue with the same command and --resume\n")
     assert "Traceback" not in said
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] >= 50

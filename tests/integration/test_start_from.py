@@ -41,7 +41,7 @@ def test_text_that_the_model_was_trained_on_is_named(
     tiny: TinyProject, model: Path, other: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "translate")
-    said = f"{model} was trained on this text, too"
+    said = f"{model} was trained on the same text"
     start, _, output = other
     settings = (start, output, "training.max_steps=1")
     train(tiny.config(*settings))
@@ -125,7 +125,7 @@ def test_the_model_is_not_overwritten_by_what_starts_from_it(tiny: TinyProject, 
 
 
 def test_a_missing_model(tiny: TinyProject) -> None:
-    with pytest.raises(CheckpointError, match=r"absent is missing; a model is a \.safetensors file"):
+    with pytest.raises(CheckpointError, match=r"absent is missing; give a \.safetensors file"):
         train(tiny.config(f"training.start_from={tiny.folder}/none/absent"))
 
 

@@ -6,7 +6,9 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -50,9 +52,26 @@ def test_a_damaged_state_is_passed_over(
     # Once more before the damaged state is written anew: what is saved on the way must not be taken for an older one.
     stop(sigterm, update(1), tiny, f"training.keep_last={keep_last}", resume=True)
     assert "step-00000016.safetensors is damaged" in caplog.text
-    assert "going back to the state before it" in caplog.text
+    assert "using the previous training state instead" in caplog.text
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 15
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+def test_only_a_state_that_is_still_being_written_is_unwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted run saves no other state while that is so, and one after its last update otherwise."""
+    store, write, go_on = StateStore(tmp_path, keep_last=2), StateStore._write, Event()
+
+    def slowly(self: StateStore, *state: Any) -> None:
+        go_on.wait(60)
+        write(self, *state)
+
+    monkeypatch.setattr(StateStore, "_write", slowly)
+    assert store.unwritten() is None
+    store.save(3, {"weight": torch.ones(1)}, {})
+    assert store.unwritten() == 3
+    go_on.set()
+    store.wait()
+    assert store.unwritten() is None
 
 
 def test_a_state_of_another_format_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -62,21 +81,23 @@ def test_a_state_of_another_format_is_passed_over(tmp_path: Path, caplog: pytest
     newer = tmp_path / "step-00000002.safetensors"
     write_tensors(newer, {"weight": torch.zeros(1)}, {"format": "translate training state 2"})
     assert store.load_newest()[1]["own"]
-    assert caplog.messages == [f"{newer} is not a training state of this version; going back to the state before it"]
+    assert caplog.messages == [
+        f"{newer} is not a training state of this version; using the previous training state instead"
+    ]
 
 
 def test_no_sound_state(tiny: TinyProject) -> None:
     stop(sigterm, update(2), tiny)
     truncate(tiny.folder / "run/states/step-00000002.safetensors")
     with pytest.raises(
-        CheckpointError, match=r"no training state to resume in .*; start over with output=… elsewhere, or -"
+        CheckpointError, match=r"no usable training state in .*; start over with --overwrite, or elsewhere with o"
     ):
         train(tiny.config(), resume=True)
 
 
 def test_nothing_to_resume(tiny: TinyProject) -> None:
     with pytest.raises(
-        CheckpointError, match=r"no training state to resume in .*; start over with output=… elsewhere, or -"
+        CheckpointError, match=r"no usable training state in .*; start over with --overwrite, or elsewhere with o"
     ):
         train(tiny.config(), resume=True)
 

@@ -95,7 +95,7 @@ def test_a_gradient_that_is_no_number_is_skipped_and_named(
     spoil_updates(monkeypatch, 3, 4, 9, value=value)
     run = train(tiny.config())
     said = [line for line in capsys.readouterr().err.split("\n") if "skipped" in line]
-    assert said == [f"update {n} skipped: the norm of its gradient is nan" for n in (3, 4, 9)]
+    assert said == [f"update {n} skipped: its gradient norm is nan" for n in (3, 4, 9)]
     assert_same_tensors(weights[1], weights[2])
     assert_same_tensors(weights[1], weights[3])
     assert any(not torch.equal(weights[3][name], weights[4][name]) for name in weights[3])
@@ -109,7 +109,7 @@ def test_nine_in_a_row_are_forgiven_and_ten_are_not(tiny: TinyProject, monkeypat
     with pytest.raises(TrainingError) as caught:
         train(tiny.config())
     assert str(caught.value) == (
-        "the gradient was not a number in 10 updates in a row; "
+        "the gradient was infinite or NaN in 10 updates in a row; "
         "lower training.optimizer.lr, raise training.schedule.warmup_steps"
     )
 
@@ -179,8 +179,8 @@ def test_out_of_memory_goes_on_in_pieces(
     disturbed = losses(train(tiny.config(*settings), overwrite=True))
     said = [line for line in capsys.readouterr().err.split("\n") if "out of memory" in line]
     assert said == [
-        f"out of memory at update {update}: from now on each batch is processed in 2 pieces, which add up to the same "
-        f"gradient; to avoid this, {REMEDIES}"
+        f"out of memory at update {update}: from now on each batch is split into 2 micro-batches that add up to the "
+        f"same gradient; to avoid this, {REMEDIES}"
     ]
     assert disturbed == pytest.approx(undisturbed, rel=1e-4)
     assert disturbed != undisturbed
@@ -199,7 +199,7 @@ def test_pieces_get_smaller_until_they_fit(
     monkeypatch.setattr(Transformer, "forward", limited)
     train(tiny.config("training.max_steps=5"))
     said = capsys.readouterr().err.split("\n")
-    pieces = [line.split(" pieces")[0].split()[-1] for line in said if "out of memory" in line]
+    pieces = [line.split(" micro-batches")[0].split()[-1] for line in said if "out of memory" in line]
     assert pieces == ["2", "4"]
     # What is told is what a piece takes.
     (rows_told,) = [int(told[1]) for line in said if (told := re.search(r"activations of (\d+) rows of", line))]
@@ -283,7 +283,7 @@ def test_too_little_memory_for_a_validation_loses_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(Transformer, method, limited)
-        with pytest.raises(DataError, match=r"^out of memory with a single sentence; .*\. All is saved; continue "):
+        with pytest.raises(DataError, match=r"^out of memory with a single sentence; .*\. The run is saved; continue "):
             train(tiny.config())
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 7
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
@@ -294,7 +294,7 @@ def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: py
     tensors, values = {}, {"progress": {**trainer.progress.to_dict(), "step": 14}}
     monkeypatch.setattr(trainer.processes, "gather", lambda step: np.array([[step], [step - 7]]))
     with pytest.raises(
-        CheckpointError, match="the processes find different training states; give all of them the same"
+        CheckpointError, match="the processes find different training states; they must share one output"
     ):
         trainer.resume(tensors, values)
 

@@ -213,6 +213,18 @@ def test_a_fresh_projection_prefers_no_token(tie: str) -> None:
     assert model.projection.weight.std().item() == pytest.approx(expected, rel=0.03)
 
 
+def test_fresh_layers_are_xavier_without_biases() -> None:
+    torch.manual_seed(0)
+    config = ModelConfig.model_validate({"d_model": 64, "heads": 2, "ffn": 256, "d_v": 48})
+    model = build_transformer(config, source_size=400, target_size=400, pad=PAD)
+    for name, layer in [*model.encoder.named_modules(), *model.decoder.named_modules()]:
+        if isinstance(layer, nn.Linear):
+            assert not layer.bias.any(), name
+            expected = (2 / sum(layer.weight.shape)) ** 0.5
+            assert layer.weight.std().item() == pytest.approx(expected, rel=0.03), name
+            assert layer.weight.abs().max().item() == pytest.approx(3**0.5 * expected, rel=0.03), name
+
+
 # --- decoding token by token -----------------------------------------------------------------------------------------
 
 
@@ -302,6 +314,19 @@ def test_grown_sinusoids_are_those_made_at_once() -> None:
 def test_positions_are_taken_from_start_to_stop() -> None:
     for positions in (SinusoidalPositions(d_model=8), LearnedPositions(d_model=8, max_positions=10)):
         assert torch.equal(positions(4, 7), positions(0, 10)[4:7])
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_the_order_of_source_tokens_matters(positions: str) -> None:
+    model, target_BT = random_model(positions=positions), random_ids(1, 4, seed=1)
+    orders = (torch.tensor([[4, 5, 6, 7, 8]]), torch.tensor([[5, 4, 6, 7, 8]]))
+    one_TV, other_TV = (model(source_BS, mask_of(5), target_BT, mask_of(4)) for source_BS in orders)
+    assert ((one_TV - other_TV).abs().amax(dim=1) > 1e-4).all()
+
+
+def test_rotary_positions_add_nothing_to_tokens() -> None:
+    embedding, ids_BT = random_model(positions="rotary").source_embedding, random_ids(2, 5)
+    assert torch.equal(embedding(ids_BT, start=3), embedding.tokens(ids_BT) * embedding.scale)
 
 
 @pytest.mark.parametrize("embedding_init", ["normal", "xavier"])

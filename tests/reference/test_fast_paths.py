@@ -1,5 +1,6 @@
 """The fast paths of training compute what PyTorch's own operators do: the loss, and the gradient of every parameter."""
 
+from functools import partial
 from typing import Any, get_args
 
 import pytest
@@ -140,6 +141,26 @@ def test_plain_attention_is_pytorchs() -> None:
     assert all(attention.explicit for attention in attentions)
     make_plain(model, ["attention"])
     assert not any(attention.explicit for attention in attentions)
+
+
+def test_plain_attention_and_projection_call_pytorchs_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[Any] = []
+
+    def noted(operator: Any, *inputs: Any, **options: Any) -> Any:
+        called.append(inputs[1] if operator.__name__ == "linear" else "attention")
+        return operator(*inputs, **options)
+
+    for name in ("linear", "scaled_dot_product_attention"):
+        monkeypatch.setattr(nn.functional, name, partial(noted, getattr(nn.functional, name)))
+    model = build_transformer(ModelConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE, pad=PAD).train()
+    for plain in (False, True):
+        called.clear()
+        if plain:
+            make_plain(model, ["attention", "projection"])
+        pairs = batch()
+        model(pairs.source_BS, pairs.source_mask_BS, pairs.target_BT, pairs.target_mask_BT)
+        assert any(what == "attention" for what in called if isinstance(what, str)) == plain
+        assert any(what is model.projection.weight for what in called) == plain
 
 
 def test_plain_projection_is_pytorchs() -> None:

@@ -110,6 +110,7 @@ def test_latin_words_in_a_language_without_spaces_stand_apart() -> None:
     spacing = learned(["我~爱~你~。", "你~爱~我~。", "他~爱~我~,~我~爱~他~。", "我~看~iPhone~15~。"])
     assert spacing.join(["我", "看", "hello", "world", "。"]) == "我看hello world。"
     assert spacing.join(["iPhone", "15"]) == "iPhone15"
+    assert spacing.join(["hello", "!"]) == "hello!"
 
 
 def test_rules_of_other_languages_are_saved_as_before() -> None:

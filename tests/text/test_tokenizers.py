@@ -208,5 +208,7 @@ def test_the_packages_that_cut_are_named(name: str) -> None:
 
 
 def test_an_unknown_kind_is_from_another_version() -> None:
-    with pytest.raises(CheckpointError, match=r"tokenizer of kind 'runes', and this version knows only word, char, b"):
+    with pytest.raises(
+        CheckpointError, match=r"tokenizer of kind 'runes', but this version supports only word, char, b"
+    ):
         tokenizer_from_dict({"kind": "runes"})

@@ -78,7 +78,9 @@ def test_a_line_that_the_tokenizer_cannot_cut_is_named(monkeypatch: pytest.Monke
         raise RuntimeError("Input is too long")
 
     monkeypatch.setattr("translate.text.words._spacy_tokenizer", lambda *_: too_long)
-    with pytest.raises(DataError, match=r"'ja' cannot cut the line that begins with 'ab', of 2 characters: Input is"):
+    with pytest.raises(
+        DataError, match=r"'ja' cannot tokenize the line that begins with 'ab', of 2 characters: Input is"
+    ):
         words("ja", "ab")
 
 

@@ -130,6 +130,14 @@ def test_random_states_of_another_number_of_processes_are_made_anew() -> None:
     assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
 
 
+def test_a_state_of_a_gpu_is_read_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda _: pytest.fail("it was set"))
+    single = Single(nn.Linear(2, 2), SINGLE_PROCESS)  # type: ignore[arg-type]
+    tensors = pack(single, [], SINGLE_PROCESS)
+    unpack(tensors | {"random.cuda": torch.zeros(16, dtype=torch.uint8)}, single, [], SINGLE_PROCESS, seed=(1, 5))
+    assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
+
+
 def test_a_run_on_the_cpu_leaves_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: pytest.fail("it was asked"))
@@ -143,7 +151,7 @@ def test_more_processes_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError) as caught:
         group_of(3, 4).own_device(torch.device("cuda"))
     assert str(caught.value) == (
-        "more processes than CUDA devices, of which this machine has 3; "
+        "more processes than CUDA devices: this machine has 3; "
         "lower processes or torchrun's --nproc-per-node, or use device=cpu"
     )
 
@@ -186,7 +194,7 @@ def test_half_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_rank_that_cannot_be(rank: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RANK": rank, "WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}.items():
         monkeypatch.setenv(name, str(value))
-    with pytest.raises(ConfigError, match=f"^the environment sets RANK={rank} and WORLD_SIZE={count}: the former must"):
+    with pytest.raises(ConfigError, match=f"^the environment sets RANK={rank} and WORLD_SIZE={count}: RANK must"):
         Group.of_environment()
 
 

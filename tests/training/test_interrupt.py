@@ -157,7 +157,7 @@ def test_a_second_signal_ends_a_process_that_hangs() -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 128 + signal.SIGTERM
         assert process.stderr is not None
-        assert process.stderr.read() == b"stopped, though not in order: something hangs\n"
+        assert process.stderr.read() == b"stopped without a clean shutdown: something hangs\n"
 
 
 @POSIX

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div
 
+from translate.data.batching import IGNORED
 from translate.training import loss as loss_module
 from translate.training.loss import Sums, plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
 
@@ -113,6 +114,19 @@ def test_r_drop_equals_pytorch_in_value_and_gradient(
     for ours, theirs in zip(*(torch.autograd.grad(3 * t, passes) for t in (loss, expected)), strict=True):
         torch.testing.assert_close(ours, theirs)
     assert not nll.requires_grad
+
+
+@pytest.mark.parametrize("weight", [0.0, 3.0])
+def test_plain_r_drop_is_the_same_and_ignores_rows_without_a_label(weight: float) -> None:
+    twice_NV, labels_N = drawn(rows=14)
+    labels_N = labels_N[:7]
+    expected = r_drop_loss_(twice_NV.clone(), labels_N, 0.1, weight)
+    nothing = torch.full((2, twice_NV.shape[1]), 3.0)
+    padded_NV = torch.cat([twice_NV[:7], nothing, twice_NV[7:], nothing + torch.randn(nothing.shape)])
+    found = plain_r_drop_loss(padded_NV, torch.cat([labels_N, torch.full((2,), IGNORED)]), 0.1, weight)
+    torch.testing.assert_close(found, expected)
+    ours, theirs = (torch.autograd.grad(loss, twice_NV)[0] for loss, _ in (found, expected))
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_passes_that_agree_have_the_loss_of_one() -> None:

@@ -86,7 +86,7 @@ def test_the_state_of_the_optimizers_is_known_beforehand(kind: str) -> None:
     weights = whole_bytes(model.parameters())
     assert before.parts["optimizer"] == whole_bytes(state) > 0
     assert before.parts["weights"] == before.parts["gradients"] == weights > 0
-    assert before.parts["copies to write"] == 2 * weights + whole_bytes(state)
+    assert before.parts["write buffers"] == 2 * weights + whole_bytes(state)
     assert before.to_come == sum(before.parts.values()) - weights
     # Of a run that is resumed the state is there.
     after = lasting_memory(model, optimizers, config, CPU)
@@ -100,7 +100,7 @@ def test_copies_are_on_the_cpu_and_one_more_with_snapshots() -> None:
     def copies(device: str, **settings: Any) -> int:
         config = TrainingConfig(**settings)
         optimizers = build_optimizers(config.optimizer, model)
-        return lasting_memory(model, optimizers, config, torch.device(device)).parts["copies to write"]
+        return lasting_memory(model, optimizers, config, torch.device(device)).parts["write buffers"]
 
     assert copies("cpu", average_last=3) == copies("cpu") + whole_bytes(model.parameters())
     assert copies("cuda") == 0

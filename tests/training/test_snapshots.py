@@ -54,6 +54,6 @@ def test_a_damaged_one_is_passed_over_and_named(tmp_path: Path, caplog: pytest.L
     assert all(torch.equal(tensor, torch.full_like(tensor, 2.0)) for tensor in mean.values())
     [message] = caplog.messages
     assert newest.name in message
-    assert message.endswith("; the mean is taken without it")
+    assert message.endswith("; the average is computed without it")
     min(tmp_path.iterdir()).unlink()
     assert snapshots.mean()[0] == 1

@@ -1,9 +1,11 @@
 """The metrics log: cut where a state ends, and whole rows or none."""
 
 import errno
+import io
 import json
 import os
 import signal
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -53,7 +55,7 @@ def test_a_log_that_lacks_rows_keeps_whole_ones(tmp_path: Path, caplog: pytest.L
     with closing(MetricsLog(path, keep_bytes=kept)) as log:
         log.write("train", {"step": 3}, {})
     assert [json.loads(line)["step"] for line in path.read_text(encoding="utf-8").split("\n")[:-1]] == [1, 3]
-    assert caplog.messages == [f"{path} lacks rows that the run had written"]
+    assert caplog.messages == [f"{path} has lost rows that the run had written"]
 
 
 def test_a_row_cut_short_by_a_full_disk(tmp_path: Path) -> None:
@@ -93,3 +95,19 @@ def test_where_there_is_no_terminal_the_figures_are_lines(capsys: pytest.Capture
         bar.show(loss="4.321", lr="1.0e-03")
         bar.close()
     assert capsys.readouterr().err == "update 1,200 of 3,000: loss 4.321, lr 1.0e-03\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_the_bar_goes_on_from_where_the_run_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    bar = Bar(total=3000, done=1199)
+    bar.advance()
+    bar.show(loss="4.321", lr="1.0e-03")
+    bar.close()
+    *_, shown = sys.stderr.getvalue().split("\r")  # type: ignore[attr-defined]
+    assert "1200/3000" in shown
+    assert "loss=4.321, lr=1.0e-03" in shown

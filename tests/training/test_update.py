@@ -49,3 +49,12 @@ def test_a_gradient_that_is_too_long_is_scaled_down(clip_norm: float | None) -> 
     before = length(update)
     assert update.clip() == pytest.approx(before)
     assert length(update) == pytest.approx(0.01 if clip_norm == 0.01 else before, rel=1e-3)
+
+
+def test_a_step_is_as_long_as_the_rate_asked_for() -> None:
+    update, _ = passed(torch.float32, None)
+    for rate in (0.0, 0.01, 0.002):  # Steps of Adam along the same gradient are of the rate's length.
+        before = [parameter.detach().clone() for parameter in update.parallel.model.parameters()]
+        update.step(rate)
+        moved = [(a - b).abs().max().item() for a, b in zip(update.parallel.model.parameters(), before, strict=True)]
+        assert max(moved) == pytest.approx(rate, rel=0.05)

@@ -103,10 +103,10 @@ def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: "MeetingPlace"
     while place.present() < len(others):
         for other in others:
             if other.poll() is not None:
-                how = "its own message says why" if other.returncode > 0 else "a signal killed it"
+                how = "see its error message" if other.returncode > 0 else "a signal killed it"
                 raise TrainingError(
-                    f"a process that was started to train with this one ended with exit code {other.returncode}; "
-                    f"{how}. With processes=1, this one trains alone"
+                    f"another process of this run ended with exit code {other.returncode} before training began; "
+                    f"{how}. To train in a single process, set processes=1"
                 )
         time.sleep(0.01)
 
@@ -121,8 +121,9 @@ def _end_without(others: Sequence["subprocess.Popen[bytes]"], group: "Group", le
         died = [code for other in others if (code := other.poll()) and code <= 128]
         if died and not left.wait(SHUTDOWN.total_seconds()):
             message = (
-                f"error: a process that trains with this one has ended with exit code {died[0]}; its own message says "
-                "why. Without one it was killed, as when memory runs out. Continue with the same command and --resume"
+                f"error: another process of this run has ended with exit code {died[0]}; see its error message. "
+                "Without one, it was killed, for example because memory ran out. Continue with the same command and "
+                "--resume"
             )
             if group.is_first_to_report(message):
                 complain(message)

@@ -24,14 +24,14 @@ log = logging.getLogger("translate")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(
-        description="Translate parallel text and score the translations with BLEU and chrF; or label text, and count "
-        "the right labels."
+        description="Translate parallel text and score the translations with BLEU and chrF; or label text and compute "
+        "the accuracy."
     )
     parser.add_argument(
-        "--split", action=Once, help="split in the data folder that the model was trained on, or in --data-root"
+        "--split", action=Once, help="split, such as test, in the data folder used in training, or in --data-root"
     )
     parser.add_argument(
-        "--data-root", type=Path, action=Once, help="folder of the split, if not the one used in training"
+        "--data-root", type=Path, action=Once, help="folder of the split; default: the data folder used in training"
     )
     parser.add_argument(
         "--source", type=Path, action=Once, help="file with the source sentences or texts, instead of a split"
@@ -66,7 +66,7 @@ def evaluate(args: argparse.Namespace) -> None:
     if (args.split is None) == (args.source is None) or (args.source is None) != (first is None):
         raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
     if args.source is not None and args.data_root is not None:
-        raise ConfigError("--data-root is the folder of a --split; leave it out with --source and --reference")
+        raise ConfigError("--data-root applies only to --split; leave it out with --source and --reference")
     checkpoints = models_of(args)
     report = report_path(args, checkpoints)
     translator = Translator.load(checkpoints, args.device)
@@ -75,7 +75,7 @@ def evaluate(args: argparse.Namespace) -> None:
     settings = settings_of(translator, args)
     log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
     if another := another_report(report, text, list(references), settings, translator):
-        log.warning("replacing %s, which was about %s; --json FILE.json keeps both", report, another)
+        log.warning("overwriting %s, a report for %s; to keep both, use --json FILE.json", report, another)
     keep_memory()
     scored = score(
         translator, text, settings, references=references, checkpoints=checkpoints, tokenized=args.tokenized_bleu
@@ -118,7 +118,9 @@ def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]
     while len(lines) > len(text.source) and not lines[-1].strip():  # ignored at the end of the other files, too
         lines.pop()
     if len(lines) != len(text.source):
-        raise DataError(f"{path} has {len(lines)} lines, but {text.name} has {len(text.source)}: give one for each")
+        raise DataError(
+            f"{path} has {len(lines)} lines, but {text.name} has {len(text.source)}; they must have the same number"
+        )
     return f"{path.name}, sha256 {text_sha256(lines)[:8]}…", lines
 
 
@@ -133,7 +135,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     name = args.source.name if args.split is None else args.split.replace("/", "-")
     path: Path = args.json or checkpoints[0].parent / f"{name}.json"
     if exists(path) and not path.is_file():
-        raise ConfigError(f"{path} is not a file that a report can be written to; name one: --json FILE")
+        raise ConfigError(f"cannot write a report to {path}, which is not a regular file; name another: --json FILE")
     folder = next(filter(exists, resolved(path).parents))  # Missing ones are created later.
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"cannot write a report to {folder}; name another file: --json FILE")
@@ -141,17 +143,18 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     written = {resolved(path), resolved(beside(path))}
     if len(written) == 1 or read & written:
         raise ConfigError(
-            f"the report {path} and its translations {beside(path).name} would replace each other or a file that is "
-            "read; name another file: --json FILE"
+            f"the report {path} and its translations {beside(path).name} would overwrite each other or an input file; "
+            "name another file: --json FILE"
         )
     if exists(beside(path)) and not exists(path):
         raise ConfigError(
-            f"the translations would replace {beside(path)}, which belongs to no report; name another file: --json FILE"
+            f"the translations would overwrite {beside(path)}, which belongs to no report; name another file: "
+            "--json FILE"
         )
     if not path.name.endswith(".json"):  # It might be a file of the split's text, which is found only later.
         raise ConfigError(f"the report {path} needs a name that ends in .json: --json FILE")
     if exists(path) and path.stat().st_size and not is_report(path):
-        raise ConfigError(f"{path} is not a report, and would be replaced by one; name another file: --json FILE")
+        raise ConfigError(f"{path} is not a report and would be overwritten; name another file: --json FILE")
     return path
 
 
@@ -163,19 +166,24 @@ def another_report(
 
     models = [each.about for each in (translator.saved, *translator.others)]
     batch_tokens = settings.batch_tokens
-    now = {"text": [text.variant, references], "search": settings.model_dump(mode="json"), "model": models}
+    now = {
+        "another text": [text.variant, references],
+        "other search settings": settings.model_dump(mode="json"),
+        "another model": models,
+    }
     try:
         before = json.loads(report.read_bytes())
         then = {
-            "text": [before["variant"], before.get("further_references", [])],
+            "another text": [before["variant"], before.get("further_references", [])],
             # A setting that did not exist yet had today's default. The batch size changes no translation.
-            "search": DecodingConfig().model_dump(mode="json") | before["decoding"] | {"batch_tokens": batch_tokens},
-            "model": [before["model"], *before["ensemble_with"]],
+            "other search settings": DecodingConfig().model_dump(mode="json")
+            | before["decoding"]
+            | {"batch_tokens": batch_tokens},
+            "another model": [before["model"], *before["ensemble_with"]],
         }
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
-    changed = [key for key in now if now[key] != then[key]]
-    return f"another {' and another '.join(changed)}" if changed else None
+    return " and ".join(key for key in now if now[key] != then[key]) or None
 
 
 def describe(settings: "DecodingConfig") -> str:
@@ -183,6 +191,6 @@ def describe(settings: "DecodingConfig") -> str:
     if settings.search == "greedy":
         return "greedy search"
     if settings.search == "sample":
-        most_probable = f" of the {settings.top_k} most probable tokens" if settings.top_k else ""
+        most_probable = f" from the {settings.top_k} most probable tokens" if settings.top_k else ""
         return f"sampling{most_probable}, temperature {settings.temperature:g}, seed {settings.seed}"
-    return f"beam of {settings.beam_size}, length penalty {settings.length_penalty:g}"
+    return f"beam search, beam size {settings.beam_size}, length penalty {settings.length_penalty:g}"

@@ -28,29 +28,29 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         metavar="FILE",
-        help="model file; repeat it for an ensemble; default: that of the run in checkpoints/ that finished last",
+        help="model file; repeat it for an ensemble; default: the model of the last finished run in checkpoints/",
     )
-    parser.add_argument("--search", choices=("greedy", "beam", "sample"), help="default: as the model was configured")
-    parser.add_argument("--beam-size", type=int, metavar="K", help="hypotheses kept alive in beam search")
-    parser.add_argument("--length-penalty", type=float, metavar="A", help="exponent of the length in the score")
+    parser.add_argument("--search", choices=("greedy", "beam", "sample"), help="default: from the model's config")
+    parser.add_argument("--beam-size", type=int, metavar="K", help="number of hypotheses in beam search")
+    parser.add_argument(
+        "--length-penalty", type=float, metavar="A", help="exponent A in score = log-probability / length^A"
+    )
     parser.add_argument("--temperature", type=float, metavar="T", help="sampling: below 1 favours probable tokens")
     parser.add_argument("--top-k", type=int, metavar="K", help="sampling: draw from the K most probable tokens")
-    parser.add_argument("--seed", type=int, metavar="N", help="sampling: another seed draws other translations")
+    parser.add_argument("--seed", type=int, metavar="N", help="sampling: random seed")
     parser.add_argument(
         "--max-ratio",
         type=float,
         metavar="R",
-        help="maximum number of target tokens for each source token, plus decoding.max_extra",
+        help="maximum length of translations: R target tokens per source token, plus decoding.max_extra",
     )
     parser.add_argument(
         "--max-source",
         type=int,
         metavar="N",
-        help="maximum number of tokens read from a line; learned positions may set a lower one",
+        help="truncate source lines to N tokens; a model with learned positions may have a lower limit",
     )
-    parser.add_argument(
-        "--batch-tokens", type=int, metavar="N", help="source tokens decoded together, including padding"
-    )
+    parser.add_argument("--batch-tokens", type=int, metavar="N", help="batch size in source tokens, including padding")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
 
 
@@ -71,10 +71,10 @@ def warn_of_truncated(truncated: int, translations: int, longest: int) -> None:
 
     if truncated:
         log.warning(
-            "%d of %d translations were cut off at the length limit; --max-ratio raises it%s",
+            "%d of %d translations were truncated at the length limit; raise it with --max-ratio%s",
             truncated,
             translations,
-            "" if longest == NO_LIMIT else f", up to the {longest} tokens that the model has positions for",
+            "" if longest == NO_LIMIT else f", up to the model's {longest} positions",
         )
 
 

@@ -53,8 +53,8 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
         if (error.name or "translate").startswith("translate"):
             raise
         tell(
-            f"error: {sys.executable} has no package {error.name!r}; use the Python of the README's environment, "
-            ".venv/bin/python, or install it there"
+            f"error: the package {error.name!r} is not installed for {sys.executable}; use the environment of the "
+            "README, .venv/bin/python, or install it there"
         )
         return 2
     except KeyboardInterrupt:
@@ -68,7 +68,7 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
     except UnicodeEncodeError as error:
         if error.encoding == "utf-8":
             raise
-        tell(f"error: no file can be named {error.object!a} in this locale ({error.encoding}); set PYTHONUTF8=1")
+        tell(f"error: this locale ({error.encoding}) cannot encode the file name {error.object!a}; set PYTHONUTF8=1")
         return 2
     except BrokenPipeError:  # The reader of our output has left, as `head` does.
         drop_output()

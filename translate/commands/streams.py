@@ -108,7 +108,9 @@ def decode(content: bytes, place: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{place}, byte {error.start + 1}: {error.reason}; give UTF-8 text") from None
+        raise DataError(
+            f"{place}, byte {error.start + 1}: not UTF-8 ({error.reason}); convert the text to UTF-8"
+        ) from None
 
 
 @contextmanager
@@ -172,4 +174,4 @@ def keep_part(text: TextIO, place: Path, path: Path) -> None:
     os.truncate(place, len(lines))
     names = (path.with_name(f"{path.name}.part{number}") for number in count(1))
     part = place.rename(next(name for name in names if not name.exists()))
-    log.info("lines finished by then: %d, in %s", lines.count(b"\n"), part)
+    log.info("finished lines: %d, kept in %s", lines.count(b"\n"), part)

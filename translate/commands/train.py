@@ -28,15 +28,15 @@ log = logging.getLogger("translate")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
-    parser = argparse.ArgumentParser(description="Train a translation model as described by a config file.")
+    parser = argparse.ArgumentParser(description="Train a model as described by a config file.")
     parser.add_argument(
         "--config", type=Path, action=Once, required=True, help="YAML file; docs/configuration.md explains every key"
     )
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that replace the file's")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="override settings of the file")
     again = parser.add_mutually_exclusive_group()
     again.add_argument("--resume", action="store_true", help="continue an interrupted run")
     again.add_argument(
-        "--resume-or-start", action="store_true", help="the same if there is a saved state, otherwise begin the run"
+        "--resume-or-start", action="store_true", help="resume if there is a saved training state, otherwise start"
     )
     again.add_argument("--overwrite", action="store_true", help="start over in a folder that already holds a run")
     given = sys.argv[1:] if arguments is None else arguments
@@ -102,7 +102,7 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
             train(config, resume=resume, overwrite=anew, processes=processes)
     except Interrupted as stop:
         how = " and --resume in place of --overwrite" if args.overwrite else " and --resume"
-        log.info("%s; all is saved. Continue with the same command%s", stop, "" if args.resume_or_start else how)
+        log.info("%s; the run is saved. Continue with the same command%s", stop, "" if args.resume_or_start else how)
         return stop.exit_code
     log.info("the best model is %s", run_folder.model)
     return 0
@@ -111,8 +111,8 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
 def nothing_to_resume(run_folder: "RunFolder") -> CheckpointError:
     """What is wrong where --resume finds no run."""
     return CheckpointError(
-        f"there is no run to resume in {run_folder.path}; leave --resume out to begin one, or name the folder it was "
-        "moved to with output=FOLDER"
+        f"there is no run to resume in {run_folder.path}; leave out --resume to start one or, if the run was moved, "
+        "name its folder: output=FOLDER"
     )
 
 
@@ -137,6 +137,6 @@ def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
     named = any(override.startswith("output=") for override in args.overrides)
     if is_of_a_run and not named and resolved(here) != resolved(run_folder.path):
         raise CheckpointError(
-            f"{args.config} is in one run's folder but names another, {run_folder.path}; say which is meant: "
+            f"{args.config} is in one run's folder, but its output is another, {run_folder.path}; choose one: "
             f"output={here} or output={run_folder.path}"
         )

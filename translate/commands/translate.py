@@ -24,29 +24,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description="Translate sentences, a file, or standard input line by line.")
     parser.add_argument(
-        "sentences", nargs="*", metavar="SENTENCE", help="without any, --input or standard input is read"
+        "sentences",
+        nargs="*",
+        metavar="SENTENCE",
+        help="sentence to translate; default: read --input or standard input",
     )
     parser.add_argument("--input", type=Path, action=Once, help="file with one sentence per line, plain, .gz or .zst")
-    parser.add_argument("--output", type=Path, action=Once, help="file for the translations instead of standard output")
+    parser.add_argument(
+        "--output", type=Path, action=Once, help="write the translations to this file instead of standard output"
+    )
     parser.add_argument(
         "--n-best",
         type=positive,
         metavar="N",
-        help="print up to N translations of each line (one for an empty line): line number, log-probability, length, "
-        "score and text, separated by tabs; or N labels: line number, log-probability and label",
+        help="print up to N translations of each line (one for an empty line), with tabs between line number, "
+        "log-probability, length, score and text; or N labels: line number, log-probability and label",
     )
     parser.add_argument(
         "--score",
         type=Path,
         action=Once,
         metavar="FILE",
-        help="do not translate; print the natural logarithm of the probability of each line of this file as the "
+        help="do not translate; print the log-probability (natural logarithm) of each line of this file as the "
         "translation of the input line",
     )
     parser.add_argument(
         "--unknown",
         action="store_true",
-        help="also list the words (or characters) of each line that are unknown",
+        help="also list the unknown (out-of-vocabulary) words or characters of each line",
     )
     add_search_options(parser)
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -73,7 +78,7 @@ def translate(args: argparse.Namespace) -> None:
     from translate.translator import Translator
 
     if args.score and args.n_best:
-        raise ConfigError("--score translates nothing; leave --n-best out")
+        raise ConfigError("--n-best does not apply to --score, which translates nothing; leave it out")
     chunks = source_lines(args)
     checkpoints = models_of(args)
     read = {"the model": checkpoints, "the text to translate": [args.input], "the text to score": [args.score]}
@@ -86,15 +91,15 @@ def translate(args: argparse.Namespace) -> None:
         and args.output.is_file()
     ):
         raise ConfigError(
-            f"the translations would replace {args.output}, which is read; name another file: --output FILE"
+            f"the translations would overwrite {args.output}, the input; name another file: --output FILE"
         )
     translator = Translator.load(checkpoints, args.device)
-    refuse_to_replace(args.output, {"a text of the model's data": text_files(translator.config.data)})
+    refuse_to_replace(args.output, {"the model's data file": text_files(translator.config.data)})
     settings = settings_of(translator, args)
     task = Scoring(translator, settings, args.score) if args.score else Translating(translator, settings, args.n_best)
     typing = not args.sentences and not args.input and sys.stdin is not None and sys.stdin.isatty()
     if typing:
-        log.info("type a sentence and press Enter; Ctrl-D ends")
+        log.info("type a sentence and press Enter; Ctrl-D quits")
     keep_memory()
     number = 0
     with open_output(args.output) as output, progress(shown=bool(args.output) and not typing) as bar:
@@ -145,7 +150,7 @@ class Scoring:
         given = self.given[first - 1 : first - 1 + len(lines)]
         if len(given) < len(lines):
             raise DataError(
-                f"{self.path} has {len(self.given)} lines, fewer than there are to translate; give one for each"
+                f"{self.path} has {len(self.given)} lines, fewer than the input; it needs one for each input line"
             )
         figures = self.translator.log_probabilities(lines, given, self.settings, first_line=first)
         return (f"{figure:.4f}\n" for figure in figures)
@@ -154,7 +159,7 @@ class Scoring:
         """DataError if the file has more lines than this."""
         if lines != len(self.given):
             raise DataError(
-                f"{self.path} has {len(self.given)} lines, more than the {lines} to translate; give one for each"
+                f"{self.path} has {len(self.given)} lines, but the input has {lines}; it needs one for each input line"
             )
 
 
@@ -166,7 +171,7 @@ def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | No
         raise ConfigError(f"translations are written as plain text: name a file without {output.suffix}: --output FILE")
     for what, files in read.items():
         if resolved(output) in {resolved(file) for file in files if file is not None}:
-            raise ConfigError(f"the translations would replace {what} {output}; name another file: --output FILE")
+            raise ConfigError(f"the translations would overwrite {what} {output}; name another file: --output FILE")
 
 
 def n_best_rows(number: int, hypotheses: "Sequence[Translation]") -> list[str]:

@@ -35,9 +35,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     config = _complete(config, path.stem)
     for key, value in _flat(config_to_dict(config)).items():
         if not _is_utf8(json.dumps(value, ensure_ascii=False)):
-            raise ConfigError(
-                f"{path}: {key}: {value!a} is not UTF-8, as it has to be; rename that file or folder, or name another"
-            )
+            raise ConfigError(f"{path}: {key}: {value!a} is not UTF-8; rename that file or folder, or choose another")
     return config
 
 

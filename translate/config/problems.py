@@ -166,7 +166,7 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     here = [section for home, section in everywhere if home == _dotted(above)]
     if kinds := [kind for section in here if (kind := kind_of(section))]:
         kind = _value_at(values, (*above, "kind"))
-        return f"unknown key of kind {show(kind)}; {key} belongs to {_kinds(kinds)}"
+        return f"unknown key for kind {show(kind)}; {key} belongs to {_kinds(kinds)}"
     if everywhere and not here and key != "kind":
         homes = dict.fromkeys(home or "the top level" for home, _ in everywhere)
         return f"unknown key; {key!r} belongs to {' and '.join(homes)}"
@@ -175,7 +175,7 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
         return f"unknown key; write a space after the colon, '{name}: {value}'"
     if near := difflib.get_close_matches(key, known, n=1):
         return f"unknown key; did you mean {near[0]!r}?"
-    return f"unknown key; known here: {', '.join(known)}"
+    return f"unknown key; allowed here: {', '.join(known)}"
 
 
 def _kinds(kinds: list[str]) -> str:

@@ -403,8 +403,8 @@ class BatchConfig(Section):
     max_sentences: PositiveInt | None = Field(None, description="Maximum number of sentence pairs in a batch.")
     accumulate: PositiveInt = Field(
         1,
-        description="Number of batches whose gradients are summed for each update. Several processes get equally many "
-        "of these batches; each one left over is split among all processes.",
+        description="Gradient accumulation: number of batches whose gradients are summed for each update. Several "
+        "processes get equally many of these batches; each one left over is split among all processes.",
     )
 
 
@@ -453,21 +453,21 @@ class MuonConfig(Section):
 class ConstantScheduleConfig(Section):
     """The peak rate throughout, after an optional warm-up."""
 
-    kind: Literal["constant"] = Field("constant", description="The rate stays at its peak.")
+    kind: Literal["constant"] = Field("constant", description="Constant at the peak.")
     warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="Number of updates of linear warm-up.")
 
 
 class InverseSqrtScheduleConfig(Section):
     """Linear warm-up, then decay with the inverse square root of the update (Vaswani et al., 2017)."""
 
-    kind: Literal["inverse_sqrt"] = Field("inverse_sqrt", description="Decay with the inverse square root.")
+    kind: Literal["inverse_sqrt"] = Field("inverse_sqrt", description="Inverse square root decay.")
     warmup_steps: PositiveInt = Field(400, description="Number of updates of linear warm-up.")
 
 
 class CosineScheduleConfig(Section):
     """Linear warm-up, then half a cosine down to a share of the peak rate at the last update."""
 
-    kind: Literal["cosine"] = Field("cosine", description="Half a cosine.")
+    kind: Literal["cosine"] = Field("cosine", description="Cosine decay.")
     warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Number of updates of linear warm-up.")
     final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         0.0, description="Final rate, as a share of the peak rate."
@@ -477,7 +477,7 @@ class CosineScheduleConfig(Section):
 class LinearScheduleConfig(Section):
     """Linear warm-up, then a straight line down to a share of the peak rate at the last update."""
 
-    kind: Literal["linear"] = Field("linear", description="A straight line.")
+    kind: Literal["linear"] = Field("linear", description="Linear decay.")
     warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Number of updates of linear warm-up.")
     final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         0.0, description="Final rate, as a share of the peak rate."
@@ -503,14 +503,16 @@ class TrainingConfig(Section):
         ConstantScheduleConfig | InverseSqrtScheduleConfig | CosineScheduleConfig | LinearScheduleConfig,
         Field(discriminator="kind"),
     ] = Field(InverseSqrtScheduleConfig(), description="How the learning rate changes from update to update.")
-    label_smoothing: Share = Field(0.1, description="Share of the target probability that is spread over all tokens.")
+    label_smoothing: Share = Field(
+        0.1, description="Label smoothing: share of the target probability that is spread over all tokens."
+    )
     r_drop: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
         0.0,
         description="Weight of R-Drop (Liang et al., 2021): each batch passes through the model twice, with different "
         "dropout, and a further loss makes the two outputs similar. An update takes twice as long. 0 switches it off.",
     )
     clip_norm: PositiveFloat | None = Field(
-        1.0, description="Maximum 2-norm of the gradient; longer gradients are scaled down."
+        1.0, description="Gradient clipping: maximum 2-norm of the gradient; longer gradients are scaled down."
     )
     parallel: Literal["ddp", "fsdp"] = Field(
         "ddp",
@@ -547,17 +549,17 @@ class TrainingConfig(Section):
     keep_last: PositiveInt = Field(2, description="Number of training states to keep.")
     average_last: Annotated[int, Field(ge=2)] | None = Field(
         None,
-        description="At the end, average the weights of this many last validations, validate the average as well, and "
-        "keep it if it is the best model.",
+        description="Checkpoint averaging: at the end, average the weights of this many last validations, validate the "
+        "average as well, and keep it if it is the best model.",
     )
     best: Literal["bleu", "chrf", "accuracy", "loss"] | None = Field(
         None,
-        description="The validation figure that selects the best model. accuracy: the share of right tokens or labels. "
-        "loss: minus the log-probability, without smoothing. If a figure is the same twice (bleu and chrf to two "
-        "decimal places), the loss decides. Default: bleu for translations, accuracy for labels.",
+        description="The validation metric that selects the best model. accuracy: the share of correct tokens or "
+        "labels. loss: minus the log-probability, without smoothing. If a metric is the same twice (bleu and chrf to "
+        "two decimal places), the loss decides. Default: bleu for translations, accuracy for labels.",
     )
     patience: PositiveInt | None = Field(
-        None, description="Stop after this many validations in a row without a better figure."
+        None, description="Early stopping: stop after this many validations in a row without a better metric."
     )
     log_every: PositiveInt = Field(
         50,
@@ -586,7 +588,7 @@ class DecodingConfig(Section):
         "probabilities that the model gives them.",
     )
     beam_size: Annotated[int, Field(ge=1, le=1000)] = Field(
-        5, description="Partial translations kept alive for each sentence."
+        5, description="Number of hypotheses kept for each sentence."
     )
     length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
         1.0,
@@ -615,10 +617,10 @@ class DecodingConfig(Section):
     )
     max_source: PositiveInt = Field(
         1000,
-        description="Maximum number of source tokens read from a line. The rest is not translated; a warning says so.",
+        description="Source lines are truncated to this many tokens; a warning says so.",
     )
     batch_tokens: PositiveInt = Field(
-        4096, description="Source tokens decoded together, including padding; fewer if memory runs out."
+        4096, description="Batch size in source tokens, including padding; smaller if memory runs out."
     )
 
 
@@ -693,7 +695,7 @@ class Config(Section):
             )
         if labelled and isinstance(self.text.tokenizer, WordTokenizerConfig) and self.text.tokenizer.target_model:
             yield Conflict(
-                "text.tokenizer.target_model cuts translations, and labels are not cut; leave it out",
+                "text.tokenizer.target_model tokenizes translations, and labels are not tokenized; leave it out",
                 ("text.tokenizer.target_model", "data.kind"),
             )
         if isinstance(self.model, ModelConfig) and self.model.tie == "all" and not self.text.joint_vocabulary:

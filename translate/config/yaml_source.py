@@ -152,9 +152,9 @@ def _refuse_aliases_and_tags(text: str) -> None:
     for event in yaml.parse(text, Loader=_Loader):
         mark = cast(yaml.Mark, event.start_mark)
         if isinstance(event, yaml.AliasEvent):
-            raise ComposerError(None, None, f"*{event.anchor}: aliases are not read; use extends", mark)
+            raise ComposerError(None, None, f"*{event.anchor}: aliases are not supported; use extends", mark)
         if tag := getattr(event, "tag", None):
-            raise ComposerError(None, None, f"{tag}: tags are not read; leave it out", mark)
+            raise ComposerError(None, None, f"{tag}: tags are not supported; leave it out", mark)
 
 
 def _scalar(node: Node, text: str) -> str | int | float | bool | None:

@@ -63,7 +63,7 @@ def map_array(path: Path, digest: str) -> NDArray[Any]:
         while block := file.read(BLOCK):
             sha256.update(block)
     if _complete_digest(sha256, array.dtype, len(array)) != digest:
-        raise ValueError(f"the digest of {path.name} differs")
+        raise ValueError(f"the checksum of {path.name} does not match")
     return array
 
 

@@ -191,8 +191,8 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
     """
     if source == target:
         raise DataError(
-            f"Source and target are both {source!r}, so one name stands for both files of {split!r}; name two files "
-            "(--source FILE --reference FILE)."
+            f"Source and target language are both {source!r}, so both files of {split!r} would have the same name; "
+            "name two files (--source FILE --reference FILE)."
         )
     found = _scan(root, source, target)
     for name in names_of_split(split):

@@ -126,7 +126,7 @@ class CorpusCache:
         name = f"codecs-{_digest([FORMAT, settings, languages, hashes])}"
         codecs = self._read(name, _parse_codecs)
         if codecs is None:
-            log.info("%s: learning how to cut it into tokens", text.name)
+            log.info("%s: learning tokenizers and vocabularies", text.name)
             codecs = build_codecs(config, languages, text.source, text.target)
             self._write(name, [codec.to_dict() for codec in codecs], codecs)
         return codecs
@@ -177,7 +177,7 @@ class CorpusCache:
                 offsets.append(ids.length + np.cumsum(lengths, dtype=np.int64))
                 ids.append(chunk)
             if offsets.length != len(lines) + 1:
-                raise DataError(f"{text} changed while it was read. Start again.")
+                raise DataError(f"{text} changed while it was being read. Run the command again.")
             return [ids.finish(), offsets.finish()]
 
     def _read(self, name: str, parse: Callable[[Any], T]) -> T | None:
@@ -188,16 +188,17 @@ class CorpusCache:
                 return None
             entry = json.loads(path.read_text(encoding="utf-8"))
             if _digest(entry["content"]) != entry["digest"]:
-                raise ValueError("its digest differs")
+                raise ValueError("its checksum does not match")
             for package, version in entry["packages"].items():
                 if (installed := _version(package)) not in (version, None):
                     log.info(
-                        "%s %s is installed, but %s was made with %s: ignoring it", package, installed, path, version
+                        "ignoring the cached file %s: it was made with %s %s, but %s is installed",
+                        *(path, package, version, installed),
                     )
                     return None
             return parse(entry["content"])
         except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            log.warning("%s is damaged or unreadable (%s): ignoring it", path, error)
+            log.warning("ignoring the cached file %s: it is damaged or unreadable (%s)", path, error)
             return None
 
     def _write(self, name: str, content: Any, codecs: Iterable[Codec]) -> None:
@@ -230,7 +231,7 @@ class CorpusCache:
             yield
         except OSError as error:
             raise DataError(
-                f"cannot write encoded text to {self._folder} ({error.strerror}); "
+                f"cannot write to the cache folder {self._folder} ({error.strerror}); "
                 "name another folder: data.cache=FOLDER"
             ) from error
 

@@ -109,8 +109,8 @@ def _is_there(path: Path, sha256: str) -> bool:
             continue
         if lines and text_sha256(lines) != sha256:
             raise DataError(
-                f"{candidate} holds text that is not Multi30k's. Move it away, or change data.root; to train on it, "
-                "set data.download=false."
+                f"{candidate} differs from Multi30k's file of that name. Move it away, or change data.root; to train "
+                "on it, set data.download=false."
             )
         if lines:
             return True
@@ -203,6 +203,6 @@ def _verify(part: Path, sha256: str, resumed: bool) -> None:
     else:
         if lines and (found := text_sha256(lines)) == sha256:
             return
-        flaw = f"another text: sha256 {found[:8]}… instead of {sha256[:8]}…" if lines else "an empty file"
+        flaw = f"unexpected content: sha256 {found[:8]}… instead of {sha256[:8]}…" if lines else "an empty file"
     part.unlink()
     raise _TryAgainError(flaw) if resumed else _MirrorError(flaw)

@@ -85,7 +85,7 @@ def _check_labels(path: Path, labels: Sequence[str], known: Collection[str] | No
             shown = ", ".join(map(repr, sorted(allowed)[:20])) + (", …" if len(allowed) > 20 else "")
             forms = ""
             if compose(label) in map(compose, allowed):
-                forms = "It has the letters of one of these in another Unicode form (uconv -x any-nfc makes all NFC). "
+                forms = "It differs from one of these only in its Unicode form (uconv -x any-nfc makes all NFC). "
             raise DataError(
                 f"{path}, line {number}: the label {label!r} does not occur in the training text, which has {shown}. "
                 f"{forms}Correct it, remove the line, or train with texts of that label."

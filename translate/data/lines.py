@@ -19,11 +19,11 @@ PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
 BLOCK = 1 << 20  # bytes of text
 # What files that are not UTF-8 begin with, and what to do with them.
 STARTS = {
-    b"\x1f\x8b": "gzip: give its name the ending .gz",
-    b"\x28\xb5\x2f\xfd": "Zstandard: give its name the ending .zst",
-    b"\xfd7zXZ": "an archive of xz: unpack it",
-    b"BZh": "an archive of bzip2: unpack it",
-    b"PK\x03\x04": "an archive of zip: unpack it",
+    b"\x1f\x8b": "gzip: rename it to end in .gz",
+    b"\x28\xb5\x2f\xfd": "Zstandard: rename it to end in .zst",
+    b"\xfd7zXZ": "an xz archive: unpack it",
+    b"BZh": "a bzip2 archive: unpack it",
+    b"PK\x03\x04": "a zip archive: unpack it",
     b"\xff\xfe\0\0": "UTF-32: save it as UTF-8",
     b"\xff\xfe": "UTF-16: save it as UTF-8",
     b"\xfe\xff": "UTF-16: save it as UTF-8",
@@ -56,7 +56,7 @@ class FileText:
     def __iter__(self) -> Iterator[str]:
         yield from islice(chain.from_iterable(read_blocks(self.path)), self.lines)
         if version_of(self.path) != self.version:
-            raise DataError(f"{self.path} changed while it was read. Start again.")
+            raise DataError(f"{self.path} changed while it was being read. Run the command again.")
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,9 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
 def _refuse_odd(path: Path, text: str) -> None:
     """DataError if the beginning of a file is valid UTF-8, but is no text in lines."""
     if text.count("\0") * 3 > len(text):
-        raise DataError(f"{path} is a third NUL characters or more. It looks like UTF-16: save it as UTF-8.")
+        raise DataError(f"{path}: a third or more of its characters are NUL. It looks like UTF-16: save it as UTF-8.")
     if "\n" not in text and text.count("\r") >= 10:
-        raise DataError(f"{path} ends its lines by carriage returns alone. Save it with line feeds.")
+        raise DataError(f"{path} ends its lines with carriage returns (CR) only. Save it with line feeds (LF).")
 
 
 def text_sha256(lines: Sequence[str]) -> str:
@@ -179,7 +179,7 @@ def _explained(path: Path) -> Iterator[None]:
         ) from None
     except errors as error:
         raise DataError(
-            f"{path} is a damaged or cut-off {kind} file ({error}). Get it again, or rename it if it is plain text."
+            f"{path} is a damaged or truncated {kind} file ({error}). Get it again, or rename it if it is plain text."
         ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None

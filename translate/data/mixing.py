@@ -34,7 +34,9 @@ def open_files(source: Path, target: Path) -> TextPair:
     for files, others, pattern in ((sources, targets, target), (targets, sources, source)):
         for key, path in files.items():
             if key not in others:
-                raise DataError(f"{path} has no partner: no file matches {pattern} with {', '.join(map(repr, key))}.")
+                raise DataError(
+                    f"{path} has no counterpart: no file matches {pattern} with {', '.join(map(repr, key))}."
+                )
     texts = [scan_pair(path, targets[key]) for key, path in sources.items()]
     if len(texts) == 1:
         return texts[0]
@@ -53,7 +55,7 @@ def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
     found = [match for path in paths if (match := fits.fullmatch(path))]
     if not found:
         raise DataError(
-            f"No file matches {pattern}. Check the path, which starts from the folder of the config, and that its "
+            f"No file matches {pattern}. Check the path, which is relative to the folder of the config, and that its "
             "folder is readable."
         )
     return {match.groups(): Path(match.string) for match in sorted(found, key=lambda match: match.string)}

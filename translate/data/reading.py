@@ -92,7 +92,7 @@ def check_validation_text(config: Config) -> None:
             find(data.valid)
         except DataError as error:
             raise DataError(
-                f"{error} It selects the best model: hold out a few hundred lines of the training text for it."
+                f"{error} Validation selects the best model: hold out a few hundred lines of the training text for it."
             ) from None
 
 
@@ -110,7 +110,7 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
         if text.source_sha256 == text.target_sha256:
             log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
     if (train.source_sha256, train.target_sha256) == (valid.source_sha256, valid.target_sha256):
-        log.warning("the validation text is the training text: its scores say nothing about text new to the model")
+        log.warning("the validation text is the training text: its scores say nothing about unseen text")
         return
     pairs = set(zip(valid.source, valid.target, strict=True))
     known: set[tuple[str, str]] = set()
@@ -130,8 +130,8 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
         )
     if len(known) >= len(pairs) * WORTH_SAYING:
         log.warning(
-            "%s: %d of %d different %s are in the training text, too, so the scores, which select the best model, say "
-            "less about text new to it; remove them from one of the two",
+            "%s: %d of %d different %s are also in the training text, so validation scores, which select the best "
+            "model, say less about unseen text; remove them from one of the two",
             valid.name,
             len(known),
             len(pairs),
@@ -151,8 +151,8 @@ def warn_of_shifts(dataset: Dataset, text: TextPair) -> None:
         source, target = (side.lengths[start : start + STRETCH] for side in (dataset.source, dataset.target))
         if min(source.std(), target.std()) >= VARIED and np.corrcoef(_ranks(source), _ranks(target)).min() < UNRELATED:
             log.warning(
-                "%s: around %s the lengths of sources and targets have nothing to do with each other: do these lines "
-                "belong together, or does one side lack a line?",
+                "%s: around %s, source and target lengths are not correlated: the lines may be misaligned, for example "
+                "because one side lacks a line",
                 *(text.name, text.place(start)),
             )
             return
@@ -169,7 +169,7 @@ def log_unknown_share(valid: Dataset) -> None:
     if max(shares) > 0:
         tell = log.warning if max(shares) > MUCH else log.info
         of_each = [f"{share:.1%} of the {side} tokens" for share, side in zip(shares, SIDES, strict=True)]
-        tell("%s: %s are unknown", valid.name, " and ".join(of_each))
+        tell("%s: %s are out of vocabulary", valid.name, " and ".join(of_each))
 
 
 def open_corpus(data: DataConfig, corpus: str | FilePair | Corpus) -> TextPair:

@@ -167,7 +167,7 @@ def learn_pieces(
     ]
     prepared = _Prepared(untrained, [lines for _, lines in text])
     if not any(prepared):
-        raise DataError("every line of the training text is blank: there is nothing to learn pieces from")
+        raise DataError("every line of the training text is blank: there is nothing to train the tokenizer on")
     texts = prepared if character_coverage == 1.0 else _without_rare_characters(prepared, character_coverage)
     state = LEARNERS[kind](texts, **settings).to_str()
     return [replace(tokenizer, state=state) for tokenizer in untrained]

@@ -48,7 +48,7 @@ def tokenizer_from_dict(data: dict[str, Any]) -> Tokenizer:
     """The tokenizer that `to_dict` described."""
     if data["kind"] not in STORED:
         raise CheckpointError(
-            f"the text was cut by a tokenizer of kind {data['kind']!r}, and this version knows only "
+            f"the text was tokenized by a tokenizer of kind {data['kind']!r}, but this version supports only "
             f"{', '.join(TOKENIZERS)}; use the version of `translate` that made it"
         )
     return STORED[data["kind"]].from_dict(data)

@@ -51,8 +51,8 @@ class WordTokenizer:
                 tokens = [token for part in _parts(self.normalize(line)) for token in tokenizer(part)]
             except Exception as error:  # The packages in HELPERS raise exceptions of their own.
                 raise DataError(
-                    f"spaCy's tokenizer for {self.language!r} cannot cut the line that begins with {line[:40]!r}, of "
-                    f"{len(line)} characters: {error}"
+                    f"spaCy's tokenizer for {self.language!r} cannot tokenize the line that begins with {line[:40]!r}, "
+                    f"of {len(line)} characters: {error}"
                 ) from error
             yield [token.text for token in tokens], [bool(token.whitespace_) for token in tokens]
 
@@ -97,8 +97,8 @@ def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterab
         import spacy.lang
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"cutting text into words needs spaCy, but the module {error.name!r} is not installed: pip install spacy. "
-            "Text that is already in data.cache does not need it: that folder can come from a machine that has spaCy"
+            f"splitting text into words needs spaCy, but the module {error.name!r} is not installed: pip install "
+            "spacy. Text that is already in data.cache does not need it, and that folder can come from another machine"
         ) from error
     if model is not None:
         try:

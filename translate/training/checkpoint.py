@@ -86,9 +86,9 @@ class StateStore:
                     raise CheckpointError(f"{path} is not a training state of this version")
                 return tensors, values
             except CheckpointError as error:
-                log.warning("%s; going back to the state before it", error)
+                log.warning("%s; using the previous training state instead", error)
         raise CheckpointError(
-            f"no training state to resume in {self.folder}; start over with output=… elsewhere, or --overwrite here"
+            f"no usable training state in {self.folder}; start over with --overwrite, or elsewhere with output=…"
         )
 
     def paths(self) -> list[Path]:

@@ -149,8 +149,8 @@ class Group(Processes):
         rank, count, _ = map(number_in_environment, ("RANK", "WORLD_SIZE", "MASTER_PORT"))
         if not 0 <= rank < count:
             raise ConfigError(
-                f"the environment sets RANK={rank} and WORLD_SIZE={count}: the former must be at least 0 and below the "
-                "latter; start the processes with torchrun"
+                f"the environment sets RANK={rank} and WORLD_SIZE={count}: RANK must be at least 0 and below "
+                "WORLD_SIZE; start the processes with torchrun"
             )
         with _meeting():
             store, *_ = next(rendezvous("env://"))
@@ -169,8 +169,8 @@ class Group(Processes):
             detail = "" if "gloo" in str(error).lower() else f" ({first_line(error)})"
             raise TrainingError(
                 f"another process of this run has ended, and this one cannot continue without it{detail}; "
-                "its message, or torchrun's report, says why. Without either it was killed, as when memory runs out. "
-                "Continue with the same command and --resume"
+                "see its error message, or torchrun's report. Without either, it was killed, for example because "
+                "memory ran out. Continue with the same command and --resume"
             ) from error
 
     def gather(self, *numbers: float) -> NDArray[np.float64]:
@@ -209,7 +209,7 @@ class Group(Processes):
         number, devices = number_in_environment("LOCAL_RANK", self.rank), torch.cuda.device_count()
         if number >= devices:
             raise ConfigError(
-                f"more processes than CUDA devices, of which this machine has {devices}; "
+                f"more processes than CUDA devices: this machine has {devices}; "
                 "lower processes or torchrun's --nproc-per-node, or use device=cpu"
             )
         with explained_lack_of_memory(lambda: f"on CUDA device {number}; does another program use it?"):

@@ -100,7 +100,7 @@ def lasting_memory(
         present += own_bytes(tensor for state in optimizer.state.values() for tensor in state.values())
     # The buffers of `Writer`: for the training state, the best model and, if there are any, snapshots.
     copies = whole_moments + (2 + (config.average_last is not None)) * whole if device.type == "cpu" else 0
-    parts = {"weights": weights, "gradients": workers * weights, "optimizer": moments, "copies to write": copies}
+    parts = {"weights": weights, "gradients": workers * weights, "optimizer": moments, "write buffers": copies}
     return Lasting(parts, workers * weights + moments - min(present, moments) + copies)
 
 

@@ -77,9 +77,7 @@ def rehearsal(
     lasting, free = lasting_memory(model, optimizers, config, device, workers), free_memory(device) / sharing
 
     def warn() -> None:
-        say(
-            f"warning: training takes more memory than the {size(free)} that is free{each}; {remedies(config, sharing)}"
-        )
+        say(f"warning: training needs more than the {size(free)} of free memory{each}; {remedies(config, sharing)}")
 
     for parameter in model.parameters():  # Allocated before measuring: they are not activations.
         parameter.grad = torch.zeros_like(parameter)
@@ -91,4 +89,4 @@ def rehearsal(
     rows = f"{len(batch.pairs)} rows" if workers == 1 else f"{workers} times {len(batch.pairs)} rows"
     parts = {**lasting.parts, f"activations of {rows} of {batch.longest} tokens": workers * activations.most}
     shares = ", ".join(f"{name} {size(number)}" for name, number in parts.items() if number)
-    say(f"memory: about {size(sum(parts.values()))}{each}, besides Python and the text: {shares}")
+    say(f"memory: about {size(sum(parts.values()))}{each}, in addition to Python and the text: {shares}")

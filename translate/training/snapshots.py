@@ -38,7 +38,7 @@ class Snapshots:
             try:
                 weights, _ = read_tensors(path)
             except CheckpointError as error:
-                log.warning("%s; the mean is taken without it", error)
+                log.warning("%s; the average is computed without it", error)
                 continue
             count += 1
             if count == 1:

@@ -32,7 +32,7 @@ class MetricsLog:
             self._file = path.open("ab", buffering=0)
             kept = path.read_bytes()[:keep_bytes]
             if len(kept) < keep_bytes:
-                log.warning("%s lacks rows that the run had written", path)
+                log.warning("%s has lost rows that the run had written", path)
             self._file.truncate(kept.rfind(b"\n") + 1)
             self._file.seek(0, os.SEEK_END)  # Otherwise `tell` returns the old end until a row is written.
         except OSError as error:

@@ -122,7 +122,7 @@ class Trainer:
 
     def _expect_the_same(self, number: int, what: str) -> None:
         if len(np.unique(self.processes.gather(number))) > 1:
-            raise CheckpointError(f"the processes find different {what}; give all of them the same folder")
+            raise CheckpointError(f"the processes find different {what}; they must share one output folder")
 
     def train(self, metrics: MetricsLog, bar: Bar, guard: InterruptGuard) -> Progress:
         """Train to the end of the run.
@@ -146,7 +146,7 @@ class Trainer:
             if self.processes.count > 1:  # Saving needs the others, which wait for the result of the validation.
                 raise
             self._save_at_the_end()
-            raise DataError(f"{error}. All is saved; continue with the same command and --resume") from error
+            raise DataError(f"{error}. The run is saved; continue with the same command and --resume") from error
         return self.progress
 
     def _loop(self) -> None:
@@ -177,7 +177,7 @@ class Trainer:
                 self._save()
         if self._out_of_patience():
             found_nothing = self.progress.validations_since_best
-            self.bar.say(f"validations without a better model: {found_nothing}; training.patience ends the run here")
+            self.bar.say(f"early stopping (training.patience): validations without a better model: {found_nothing}")
         self._validate_mean()
 
     def _until_it_fits(self, work: Callable[[], T], batches: list[Indices]) -> T:
@@ -193,8 +193,8 @@ class Trainer:
             release_memory()
             self.pieces *= 2
             self.bar.say(
-                f"out of memory at update {self.progress.step + 1}: from now on each batch is processed in "
-                f"{self.pieces} pieces, which add up to the same gradient; to avoid this, {remedies(self.config)}"
+                f"out of memory at update {self.progress.step + 1}: from now on each batch is split into "
+                f"{self.pieces} micro-batches that add up to the same gradient; to avoid this, {remedies(self.config)}"
             )
 
     def _try(self, largest: LargestBatch) -> None:
@@ -279,12 +279,12 @@ class Trainer:
     def _skip_update(self, norm: float) -> None:
         progress = self.progress
         progress.non_finite += 1
-        self.bar.say(f"update {progress.step + 1} skipped: the norm of its gradient is {norm}")
+        self.bar.say(f"update {progress.step + 1} skipped: its gradient norm is {norm}")
         if progress.non_finite == NON_FINITE_UPDATES:
             clipped = "" if self.config.clip_norm else ", set training.clip_norm"
             narrow = "" if self.update.dtype is torch.float32 else ", or use training.precision=float32"
             raise TrainingError(
-                f"the gradient was not a number in {NON_FINITE_UPDATES} updates in a row; "
+                f"the gradient was infinite or NaN in {NON_FINITE_UPDATES} updates in a row; "
                 f"lower training.optimizer.lr, raise training.schedule.warmup_steps{clipped}{narrow}"
             )
 
@@ -310,7 +310,7 @@ class Trainer:
         own = {name: weight.clone() for name, weight in self.parallel.weights().items()}
         try:
             self.parallel.load(mean)
-            self.bar.say("the mean of the weights at the last validations:")
+            self.bar.say(f"average of the weights at the last {count} validations:")
             self._measure("validation of the mean", self.parallel.whole_model())
         finally:
             self.parallel.load(own)
@@ -379,8 +379,8 @@ class Trainer:
         elif unwritten < self.progress.step:
             # Writing another one after it would take as long again, and whoever stops the run may not wait for that.
             self.bar.say(
-                f"the state after update {unwritten} was still being written, and is the one that is kept; "
-                f"updates to repeat after it: {self.progress.step - unwritten}"
+                f"the training state after update {unwritten} was still being written and is kept as the last one; "
+                f"updates to repeat when resuming: {self.progress.step - unwritten}"
             )
         self.processes.on_first(self.states.wait)
 
