@@ -238,10 +238,13 @@ class Translator:
     def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
         """Warn of lines of which only `read` tokens are read, and of those longer than any in training."""
         longest_in_training = self.config.data.filter.max_tokens
+        remedy = "; raise max_source to read more" if read < self.model.longest - 1 else ""
         long: list[int] = []
         for number, source in enumerate(sources, start=first_line):
             if len(source) > read:
-                log.warning("line %d has %d tokens and is truncated to the first %d", number, len(source), read)
+                log.warning(
+                    "line %d has %d tokens and is truncated to the first %d%s", number, len(source), read, remedy
+                )
             elif len(source) > longest_in_training:
                 long.append(number)
         if long:
