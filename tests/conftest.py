@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,16 @@ def _one_thread() -> None:
 
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """PyTorch with two threads, which are enough for two workers; a test may set another number."""
+    import torch
+
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True, scope="session")

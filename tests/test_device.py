@@ -4,7 +4,6 @@ import logging
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import chain, count, repeat
 from typing import Any
 
@@ -130,14 +129,6 @@ def test_a_huge_model_or_batch_is_not_measured_whole(rows: int, width: int) -> N
     with Products() as products:
         resolve_precision("auto", CPU, rows=rows, width=width)
     assert max(max(shape) for shape in products.shapes[torch.float32]) <= 2048
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("two_threads")

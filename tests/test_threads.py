@@ -1,7 +1,7 @@
 """Work divided among threads: results in order, and a failure ends all of it."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 
 import pytest
@@ -12,23 +12,17 @@ from translate.threads import divided, worker_count, worker_threads
 CPU = torch.device("cpu")
 
 
-@pytest.fixture
-def four_threads() -> Iterator[None]:
-    """PyTorch with four threads in this thread; others keep what they have."""
-    before = torch.get_num_threads()
+def test_how_many(two_threads: None) -> None:
+    assert worker_count(CPU) == 2
     torch.set_num_threads(4)
-    yield
-    torch.set_num_threads(before)
-
-
-def test_how_many(four_threads: None) -> None:
     assert worker_count(CPU) == 2
     assert worker_count(torch.device("cuda")) == 1
     torch.set_num_threads(1)
     assert worker_count(CPU) == 1
 
 
-def test_pytorchs_threads_are_divided(four_threads: None) -> None:
+def test_pytorchs_threads_are_divided(two_threads: None) -> None:
+    torch.set_num_threads(4)
     with worker_threads(2) as pool:
         assert pool.submit(torch.get_num_threads).result() == 2
     assert torch.get_num_threads() == 4

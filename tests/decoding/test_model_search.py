@@ -1,6 +1,5 @@
 """Search over a small transformer: equal to slow searches that keep nothing, whatever the batch."""
 
-from collections.abc import Iterator
 from signal import SIGTERM
 from threading import current_thread
 from typing import Any
@@ -156,15 +155,6 @@ def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
         together = search(model, sources, config(batch_tokens=batch_tokens, **settings), n_best=n_best)
         for some, others in zip(together, alone, strict=True):
             assert_same(some, others)
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    """PyTorch with two threads, which are enough for two workers."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
