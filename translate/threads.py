@@ -9,7 +9,9 @@ from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecut
 from threading import Event
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 # Speed was measured on two cores only. All workers contend for the GIL, and in training each has gradients of its own.
 MOST_WORKERS = 2
@@ -21,6 +23,12 @@ R = TypeVar("R")
 def worker_count(device: torch.device) -> int:
     """How many workers suit this device: on a CPU, no more than PyTorch has threads."""
     return min(MOST_WORKERS, torch.get_num_threads()) if device.type == "cpu" else 1
+
+
+def workers_for(device: torch.device, widths: NDArray[np.int64], max_tokens: int) -> int:
+    """How many workers share batches of `max_tokens` for sentences this wide: one, unless each has room for any."""
+    workers = worker_count(device)
+    return workers if workers * widths.max(initial=0) <= max_tokens else 1
 
 
 def worker_threads(workers: int) -> ThreadPoolExecutor:

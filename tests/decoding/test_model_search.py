@@ -161,14 +161,26 @@ def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
 def test_two_workers_find_the_same_as_one(search_by: str, two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
     model, sources = random_model(), random_sources(40)
     searchers: set[str] = set()
+    start = model.start
     monkeypatch.setattr(model, "start", lambda *batch: searchers.add(current_thread().name) or start(*batch))
-    start = type(model).start.__get__(model)
     settings = config(search=search_by, batch_tokens=60)
     found = search(model, sources, settings, first=7)
     assert searchers <= {"worker_0", "worker_1"}
     torch.set_num_threads(1)
     for some, others in zip(found, search(model, sources, settings, first=7), strict=True):
         assert_same(some, others)
+
+
+def test_a_batch_size_for_one_sentence_is_not_shared(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, sources = random_model(), [[4, 5, 6, 7]] * 3
+    searchers: set[str] = set()
+    start = model.start
+    monkeypatch.setattr(model, "start", lambda *batch: searchers.add(current_thread().name) or start(*batch))
+    search(model, sources, config(batch_tokens=9))
+    assert searchers == {"MainThread"}
+    searchers.clear()
+    search(model, sources, config(batch_tokens=10))  # enough for two of them, each with eos
+    assert "MainThread" not in searchers
 
 
 def test_what_ends_one_worker_ends_the_search(two_threads: None) -> None:

@@ -1,12 +1,17 @@
 """How probable given translations are, beside the probabilities token by token and those of a search."""
 
 import math
+from threading import current_thread
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from test_model_search import VOCABULARY, config, next_log_probs, random_model, random_sources
 
-from translate.decoding.rescore import log_probabilities
+from translate.data.batching import Batch
+from translate.data.dataset import Dataset, EncodedText
+from translate.decoding.rescore import log_probabilities, teacher_forced
 from translate.decoding.search import search
 from translate.text.vocabulary import EOS
 
@@ -40,6 +45,30 @@ def test_batches_change_nothing() -> None:
         log_probabilities(model, [s], [t], config(batch_tokens=1))[0] for s, t in zip(SOURCES, TARGETS, strict=True)
     ]
     assert together.tolist() == pytest.approx(alone, abs=1e-4)
+
+
+@pytest.mark.parametrize("max_sentences", [None, 1, 4])
+def test_two_workers_share_what_may_be_in_work(max_sentences: int | None, two_threads: None) -> None:
+    model = random_model()
+    pairs = Dataset("", EncodedText.of([[4, 5]] * 20), EncodedText.of([[6]] * 20))
+
+    def measure(batch: Batch, logits_NV: torch.Tensor) -> tuple[str, int]:
+        return current_thread().name, len(batch.source_BS)
+
+    limits: dict[str, Any] = {"max_tokens": 36, "max_sentences": max_sentences}
+    found = teacher_forced(model, pairs, np.arange(20), measure, **limits)
+    assert sorted(place for places, _ in found for place in places) == [*range(20)]
+    threads, rows = zip(*(measured for _, measured in found), strict=True)
+    assert max(rows) == {None: 6, 1: 1, 4: 2}[max_sentences]
+    assert (set(threads) == {"MainThread"}) == (max_sentences == 1)
+
+
+def test_two_workers_find_the_same_as_one(two_threads: None) -> None:
+    model = random_model()
+    found = log_probabilities(model, SOURCES, TARGETS, config(batch_tokens=60))
+    torch.set_num_threads(1)
+    expected = log_probabilities(model, SOURCES, TARGETS, config(batch_tokens=60))
+    assert found.tolist() == pytest.approx(expected.tolist(), abs=1e-4)
 
 
 def test_pairs_are_batched_by_their_longer_side(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -620,7 +620,9 @@ class DecodingConfig(Section):
         description="Source lines are truncated to this many tokens; a warning says so.",
     )
     batch_tokens: PositiveInt = Field(
-        4096, description="Batch size in source tokens, including padding; smaller if memory runs out."
+        4096,
+        description="Batch size in source tokens, including padding; smaller if memory runs out. On a CPU, two workers "
+        "share it: each searches batches of half the size.",
     )
 
 

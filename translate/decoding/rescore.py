@@ -3,6 +3,7 @@
 Dimension letters in names: B pairs of a batch, N their real target positions, V target vocabulary.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from translate.data.dataset import Dataset, EncodedText
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.search import no_check, tokens_read
 from translate.model.build import Model
-from translate.threads import divided, worker_count
+from translate.threads import divided, workers_for
 
 Ids = NDArray[np.integer] | Sequence[int]
 R = TypeVar("R")
@@ -67,12 +68,12 @@ def teacher_forced(
     batch, and may raise.
     """
     device = next(model.parameters()).device
-    workers = worker_count(device)
     lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     order = indices[np.lexsort(lengths[indices].T)]
-    most_tokens = max(1, max_tokens // workers)
-    most_rows = None if max_sentences is None else max(1, max_sentences // workers)
-    bounds = split_into_batches(lengths[order].max(1, initial=0), most_tokens, most_rows)
+    widths = lengths[order].max(1, initial=0)
+    workers = min(workers_for(device, widths, max_tokens), max_sentences or sys.maxsize)
+    most_rows = max_sentences and max_sentences // workers
+    bounds = split_into_batches(widths, max_tokens // workers, most_rows)
 
     @torch.inference_mode()
     def measured(places: Indices, check_worker: Callable[[], None]) -> tuple[Indices, R]:

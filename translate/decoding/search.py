@@ -20,7 +20,7 @@ from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.sampling import sample
 from translate.model.build import Model
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
-from translate.threads import divided, worker_count
+from translate.threads import divided, workers_for
 
 # What a translation never contains. Instead of unk, the model's next best word takes its place.
 FORBIDDEN = (UNK, PAD, BOS)
@@ -52,9 +52,9 @@ def search(
     lengths = np.array([len(source) for source in sources], dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
-    workers = worker_count(next(model.parameters()).device)
+    workers = workers_for(next(model.parameters()).device, 1 + lengths, config.batch_tokens)
     # On a CPU, workers share the memory that a batch may take, and each searches a smaller one.
-    bounds = split_into_batches(1 + lengths[order], max(1, config.batch_tokens // workers), None)
+    bounds = split_into_batches(1 + lengths[order], config.batch_tokens // workers, None)
     batches = [order[start:stop] for start, stop in bounds]
 
     def search_places(places: NDArray[np.integer], check_worker: Callable[[], None]) -> list[list[Hypothesis]]:
