@@ -68,7 +68,12 @@ from translate.training.interrupt import InterruptGuard
 from translate.training.tracking import MetricsLog, NoBar
 
 # What `translate.allocation.keep_memory` asks of glibc, as environment variables.
-KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(2**26)}
+KEPT_MEMORY = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
+    "MALLOC_TOP_PAD_": str(2**26),
+    "MALLOC_ARENA_MAX": "1",
+}
 
 
 # --- what is trained -------------------------------------------------------------------------------------------------
@@ -165,7 +170,7 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
     device = resolve_device(job.device, max(1, job.threads // processes.count))
     avoid_cudnn_attention()
     if "memory" not in config.training.plain:
-        keep_memory()
+        keep_memory(one_heap=dtype is torch.float32)
     sizes = {"source_size": job.source_words, "target_size": job.target_words}
     model = build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
     begin_like_pytorch(model)

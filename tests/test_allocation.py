@@ -1,4 +1,9 @@
-"""Errors that say that memory has run out; speed and size of what is kept are no matter of tests."""
+"""Errors that say that memory has run out, and the heap that threads share; how much is kept is no matter of tests."""
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -27,3 +32,29 @@ def test_out_of_memory_is_recognized_where_recording_went_wrong_by_it() -> None:
     with pytest.raises(RuntimeError) as caught:
         record()
     assert is_out_of_memory(caught.value)
+
+
+# Fills memory in another thread, then lets glibc describe its heaps in a file.
+OTHER_THREAD = """
+import ctypes, sys, threading, torch
+from translate.allocation import keep_memory
+if "keep" in sys.argv:
+    keep_memory()
+thread = threading.Thread(target=lambda: torch.ones(2**20))
+thread.start()
+thread.join()
+libc = ctypes.CDLL("libc.so.6")
+libc.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="not with this C library")
+@pytest.mark.parametrize(("keep", "heaps"), [([], 2), (["keep"], 1)])
+def test_threads_share_one_heap(tmp_path: Path, keep: list[str], heaps: int) -> None:
+    described = tmp_path / "heaps.xml"
+    subprocess.run([sys.executable, "-c", OTHER_THREAD, described, *keep], check=True)
+    assert described.read_text(encoding="utf-8").count("<heap nr=") == heaps

@@ -68,8 +68,6 @@ def train(
     """
     started = time.perf_counter()
     device = processes.own_device(resolve_device(config.device, config.threads))
-    if "memory" not in config.training.plain:
-        keep_memory()
     avoid_cudnn_attention()
     start = load_start(config, resume=resume)
     with processes.first_ahead():  # It makes the folder, and the cache that the others read.
@@ -93,6 +91,9 @@ def train(
         precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
     dtype = processes.on_first(lambda: choose_dtype(config, device, precision))
     identity["dtype"] = name_of(dtype)
+    if "memory" not in config.training.plain:
+        # In bfloat16, oneDNN also allocates memory for machine code, and two workers with one heap were slower.
+        keep_memory(one_heap=dtype is torch.float32)
 
     model = prepare_model(config, text, plan, start, device)
     processes.seed_each_process(config.seed)

@@ -167,14 +167,17 @@ def test_the_arithmetic_is_measured_for_the_rows_of_a_pass(
     assert asked == [rows_at_once]
 
 
-@pytest.mark.parametrize(("plain", "calls"), [("[]", 1), ("[memory]", 0)])
-def test_memory_is_kept_unless_the_settings_forbid_it(
-    plain: str, calls: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("plain", "precision", "heaps"),
+    [("[]", "float32", [True]), ("[]", "bfloat16", [False]), ("[memory]", "float32", [])],
+)
+def test_memory_is_kept_unless_the_settings_forbid_it_and_in_float32_in_one_heap(
+    plain: str, precision: str, heaps: list[bool], tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: list[None] = []
-    monkeypatch.setattr(pipeline, "keep_memory", lambda: kept.append(None))
-    train(tiny.config("training.max_steps=1", f"training.plain={plain}"))
-    assert len(kept) == calls
+    kept: list[bool] = []
+    monkeypatch.setattr(pipeline, "keep_memory", lambda *, one_heap: kept.append(one_heap))
+    train(tiny.config("training.max_steps=1", f"training.plain={plain}", f"training.precision={precision}"))
+    assert kept == heaps
 
 
 @pytest.mark.parametrize(("plain", "explicit"), [("[]", {True}), ("[attention]", {False})])

@@ -69,6 +69,7 @@ def evaluate(args: argparse.Namespace) -> None:
         raise ConfigError("--data-root applies only to --split; leave it out with --source and --reference")
     checkpoints = models_of(args)
     report = report_path(args, checkpoints)
+    keep_memory()
     translator = Translator.load(checkpoints, args.device)
     text = read_text(args, translator, first)
     references = dict(further_references(path, text) for path in others)
@@ -76,7 +77,6 @@ def evaluate(args: argparse.Namespace) -> None:
     log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
     if another := another_report(report, text, list(references), settings, translator):
         log.warning("overwriting %s, a report for %s; to keep both, use --json FILE.json", report, another)
-    keep_memory()
     scored = score(
         translator, text, settings, references=references, checkpoints=checkpoints, tokenized=args.tokenized_bleu
     )

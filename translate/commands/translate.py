@@ -93,6 +93,7 @@ def translate(args: argparse.Namespace) -> None:
         raise ConfigError(
             f"the translations would overwrite {args.output}, the input; name another file: --output FILE"
         )
+    keep_memory()
     translator = Translator.load(checkpoints, args.device)
     refuse_to_replace(args.output, {"the model's data file": text_files(translator.config.data)})
     settings = settings_of(translator, args)
@@ -100,7 +101,6 @@ def translate(args: argparse.Namespace) -> None:
     typing = not args.sentences and not args.input and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         log.info("type a sentence and press Enter; Ctrl-D quits")
-    keep_memory()
     number = 0
     with open_output(args.output) as output, progress(shown=bool(args.output) and not typing) as bar:
         for lines in chunks:
