@@ -43,6 +43,7 @@ def test_the_same_label_for_all_texts_is_suspicious() -> None:
     assert report.warning == warning
     assert report.format().endswith(f"\nwarning: {warning}")
     assert count_labels(["de", "de"], ["de", "de"]).warning is None
+    assert count_labels(["de", "en"], ["en", "de"]).warning is None
 
 
 def test_many_or_long_labels() -> None:

@@ -93,6 +93,29 @@ def test_text_without_spaces_under_an_unknown_code_is_warned_of(
     assert (f"'{language}' is not a known code" in caplog.text) == warned
 
 
+def test_sound_text_is_not_warned_of(report_of: ReportOf, caplog: pytest.LogCaptureFixture) -> None:
+    report_of(WordTokenizer("en"), "A dog.", "A dog.")
+    assert caplog.messages == []
+
+
+def test_speed_is_counted_in_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = Translator.load(save_model(tmp_path / "model.safetensors"), "cpu")
+    text = ParallelText("test", ["Hund"] * 6, ["dog"] * 6, source_sha256="", target_sha256="", variant="")
+    monkeypatch.setattr("translate.scoring.time", Mock(perf_counter=Mock(side_effect=[10.0, 14.0])))
+    details = score(translator, text, translator.config.decoding).details
+    assert (details["seconds"], details["sentences_per_second"]) == (4.0, 1.5)
+
+
+def test_a_report_holds_names_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    translation = Translation("il gatto", log_probability=-1.0, score=-1.0, length=3, finished=True)
+    ScoredText([translation], evaluate(["il gatto"], ["il gatto"]), {"text": "grün", "odd": "\udce9"}).write(path)
+    written = path.read_text(encoding="utf-8")
+    assert '"text": "grün"' in written
+    assert r'"odd": "\udce9"' in written
+    assert (tmp_path / "report.txt").read_text(encoding="utf-8") == "il gatto\n"
+
+
 def test_where_the_disk_fills_up_the_old_report_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The translations are written first: no report speaks of other ones than lie beside it."""
     path = tmp_path / "report.json"

@@ -21,11 +21,12 @@ def test_how_many(two_threads: None) -> None:
     assert worker_count(CPU) == 1
 
 
-def test_pytorchs_threads_are_divided(two_threads: None) -> None:
-    torch.set_num_threads(4)
+@pytest.mark.parametrize(("threads", "each"), [(4, 2), (3, 1), (2, 1)])
+def test_pytorchs_threads_are_divided(threads: int, each: int, two_threads: None) -> None:
+    torch.set_num_threads(threads)
     with worker_threads(2) as pool:
-        assert pool.submit(torch.get_num_threads).result() == 2
-    assert torch.get_num_threads() == 4
+        assert pool.submit(torch.get_num_threads).result() == each
+    assert torch.get_num_threads() == threads
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -34,10 +35,11 @@ def test_results_are_in_order(workers: int) -> None:
     assert divided(lambda item, check: item, [], workers) == []
 
 
-def test_two_items_are_in_work_at_a_time() -> None:
+@pytest.mark.parametrize("items", [2, 4])
+def test_two_items_are_in_work_at_a_time(items: int) -> None:
     both = threading.Barrier(2, timeout=10)
-    names = divided(lambda item, check: both.wait() and threading.current_thread().name, range(4), 2)
-    assert len(names) == 4
+    names = divided(lambda item, check: both.wait() and threading.current_thread().name, range(items), 2)
+    assert len(names) == items
 
 
 def test_a_single_item_stays_in_this_thread_which_has_all_of_pytorchs_threads() -> None:

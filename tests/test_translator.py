@@ -332,9 +332,10 @@ def test_a_thousand_samples_may_be_drawn(translator: Translator) -> None:
     assert len(found) == 1000
 
 
-def test_ids_translate_like_their_text(translator: Translator) -> None:
-    lines = ["ein Hund bellt.", "", "Katze"]
-    assert translator.n_best_of_ids(GERMAN.encode(lines), 2) == translator.n_best(lines, 2)
+@pytest.mark.parametrize("search", ["beam", "sample"])
+def test_ids_translate_like_their_text(translator: Translator, search: str) -> None:
+    lines, settings = ["ein Hund bellt.", "", "Katze"], translator.settings(search=search)
+    assert translator.n_best_of_ids(GERMAN.encode(lines), 2, settings) == translator.n_best(lines, 2, settings)
 
 
 def test_lines_that_the_model_can_hardly_read(translator: Translator, caplog: pytest.LogCaptureFixture) -> None:
@@ -350,6 +351,16 @@ def test_lines_that_the_model_can_hardly_read(translator: Translator, caplog: py
     assert caplog.messages == [
         "line 1: only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable "
         "(more such lines: 2)"
+    ]
+
+
+def test_lines_whose_translations_are_scored_are_warned_of_like_others(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    translator.log_probabilities(["Hund", "Hund " * 201, "a cat"], ["dog", "dog", "cat"])
+    assert caplog.messages == [
+        "line 2 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one",
+        "line 3: only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable",
     ]
 
 

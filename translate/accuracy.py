@@ -74,7 +74,7 @@ class LabelReport:
             ("majority baseline", self.guessing, f"always {self.most_frequent}, the most frequent label"),
             *((label, c.right / c.total, f"{c.right} of {c.total}") for label, c in self.labels.items()),
         ]
-        width = max(18, *(len(name) + 2 for name, _, _ in rows))
+        width = max(len(name) + 2 for name, _, _ in rows)
         lines = [f"{name:<{width}}{100 * value:6.2f}         {what}" for name, value, what in rows]
         if self.warning is not None:
             lines.append(f"warning: {self.warning}")

@@ -9,6 +9,8 @@ import pytest
 from tiny_project import own_logging
 
 from translate.commands.run import leave_in_order, run
+from translate.training import interrupt
+from translate.training.interrupt import ECHO
 
 
 def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,11 +59,19 @@ def test_a_file_that_this_locale_has_no_letters_for(encoding: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(number: signal.Signals) -> None:
-    """The `timeout` command sends it to its child, and to the group of processes that the child belongs to."""
+@pytest.mark.parametrize(("name", "echo"), [("SIGINT", ECHO), ("SIGTERM", ECHO), ("SIGHUP", 0.0)])
+def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(
+    name: str, echo: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The `timeout` command sends it to its child, and to the group of processes that the child belongs to.
+
+    SIGHUP may come from the terminal and, at any time after that, from the shell.
+    """
+    monkeypatch.setattr(interrupt, "ECHO", echo)
+    number = getattr(signal, name)
     said: list[str] = []
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests run under nohup.
 
     def work() -> None:
         try:

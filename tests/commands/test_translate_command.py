@@ -166,6 +166,14 @@ def test_line_numbers_go_on_from_chunk_to_chunk(
     assert suspicious.startswith("line 6: only 1 of its 3 tokens are in the model's vocabulary (es)")
 
 
+def test_lines_that_arrive_together_are_translated_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "CHUNK", 3)
+    monkeypatch.setattr(streams, "BLOCK", 8)
+    with write_lines(tmp_path / "lines", LINES).open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
+        assert list(streams.standard_input()) == [LINES[:3], LINES[3:]]
+
+
 def no_sockets(*_: object) -> None:
     raise OSError(10038, "an operation was attempted on something that is not a socket")  # as on Windows
 

@@ -211,6 +211,18 @@ def test_whole_lines_are_kept_where_the_disk_fills_up(
     assert (tmp_path / "out.part1").read_text(encoding="utf-8") == f"{first}\n"
 
 
+def test_what_was_written_is_kept_though_it_was_not_on_the_disk_yet(tmp_path: Path) -> None:
+    def write_and_stop() -> None:
+        with streams.open_output(tmp_path / "out") as output:
+            output.write("one\ntwo\nthr")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_and_stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.part1"]
+    assert (tmp_path / "out.part1").read_text(encoding="utf-8") == "one\ntwo\n"
+
+
 def test_ctrl_c(translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt

@@ -271,6 +271,11 @@ def test_a_dump_writes_every_key() -> None:
         assert f"{key}:" in dumped
 
 
+def test_a_dump_has_the_order_of_the_schema() -> None:
+    sections = [line.split(":")[0] for line in dump_config(Config()).splitlines() if not line.startswith(" ")]
+    assert sections == list(Config.model_fields)
+
+
 class TestDifferences:
     def test_none(self) -> None:
         assert differences(Config(), Config()) == {}

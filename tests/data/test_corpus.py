@@ -297,6 +297,24 @@ def test_other_languages(tmp_path: Path) -> None:
         find_split(tmp_path, "train", "cs", "fr")
 
 
+@pytest.mark.parametrize(("names", "hint"), [([], False), (["a.txt"], False), (["a.txt", "train.tsv.gz"], True)])
+def test_a_table_is_no_split(names: list[str], hint: bool, tmp_path: Path) -> None:
+    for name in names:
+        write(tmp_path / name, "Hund\tdog\n")
+    with pytest.raises(DataError) as caught:
+        find_split(tmp_path, "train", "de", "en")
+    assert f"files there: {', '.join(names) or 'none'}. " in str(caught.value)
+    cut = " To turn table columns into files: cut -f1 train.tsv > train.de (and -f2, en). "
+    assert (cut in str(caught.value)) == ("To turn table" in str(caught.value)) == hint
+
+
+def test_nothing_is_downloaded_into_a_folder_that_is_there(tmp_path: Path) -> None:
+    write_split(tmp_path, "train")
+    with pytest.raises(DataError) as caught:
+        find_split(tmp_path, "val", "de", "en")
+    assert "data.download" not in str(caught.value)
+
+
 def test_a_language_with_a_dot(tmp_path: Path) -> None:
     for language in ("de.txt", "en.txt"):
         write(tmp_path / f"train.{language}", "a\n")

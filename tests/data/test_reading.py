@@ -32,8 +32,10 @@ def test_lines_that_belong_together_are_long_together(caplog: pytest.LogCaptureF
     odd = SOURCE.copy(), TARGET.copy()
     odd[0][700], odd[1][1300] = 800, 900  # whose translations are short
     assert said(*odd, caplog) == []
-    few = slice(400)
-    assert said(SOURCE[few], TARGET[::-1][few], caplog) == []
+    few, enough = SOURCE[:499], SOURCE[:500]
+    assert said(few, 30 - few, caplog) == []
+    assert said(few[:400], 30 - few[:400], caplog) == []
+    assert len(said(enough, 30 - enough, caplog)) == 1
 
 
 @pytest.mark.parametrize("turned", [False, True])

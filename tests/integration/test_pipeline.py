@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -70,8 +71,10 @@ def test_the_log_has_every_update_once_and_every_validation(tiny: TinyProject) -
 
 def test_the_end_of_a_run_says_what_came_out(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="translate")
+    began = time.perf_counter()
     run = train(tiny.config("training.best=loss"))
     finished = json.loads(run.finished.read_text(encoding="utf-8"))
+    assert finished["seconds"] <= time.perf_counter() - began + 0.1
     validations = [row for row in rows(run) if row["kind"] == "validation"]
     best = min(validations, key=lambda row: row["nll"])
     assert finished["updates"] == 21
@@ -315,6 +318,20 @@ def test_pairs_with_one_text_on_both_sides_are_counted(
     write_split(corpus, "val", *sentences(8, seed=2))
     train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
     assert (f"train: {copies} of 100 pairs have the same text on both sides" in caplog.text) == warned
+
+
+@pytest.mark.parametrize("shifted", ["train", "val"])
+def test_misaligned_lines_are_warned_of(
+    shifted: str, tiny: TinyProject, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "STRETCH", 20)
+    corpus, words = tiny.folder / "corpus", [4, 9] * 20
+    for split in ("train", "val"):
+        target = [*words[1:], 4] if split == shifted else words
+        write_split(corpus, split, ["bako " * count for count in words], ["koba " * count for count in target])
+    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
+    warned = [message.split(",")[0] for message in caplog.messages if "misaligned" in message]
+    assert warned == [f"{shifted}: around line 1"]
 
 
 @pytest.mark.parametrize("kind", ["bpe, vocab_size: 60, truecase: true", "word"])
@@ -641,8 +658,11 @@ def downloads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return asked
 
 
-def test_a_missing_folder_is_downloaded_once(tiny: TinyProject, downloads: list[Path]) -> None:
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_missing_folder_is_downloaded_once(begun: bool, tiny: TinyProject, downloads: list[Path]) -> None:
     root = tiny.folder / "missing"
+    if begun:  # by a download that was interrupted
+        root.mkdir()
     config = tiny.config(f"data.root={root}", "data.download=true", "training.max_epochs=1")
     train(config)
     train(config, overwrite=True)

@@ -88,6 +88,7 @@ def test_dutch_begins_with_both_letters_of_ij() -> None:
     casing = learned(["Het ijs is koud.", "Al het ijs."], "nl")
     assert casing.apply("IJs is koud.") == "ijs is koud."
     assert casing.undo("ijs is koud.") == "IJs is koud."
+    assert Truecaser(frozenset(), "hr").undo("ijekavski govor") == "Ijekavski govor"
 
 
 def test_a_dot_of_its_own_makes_a_turkish_i() -> None:

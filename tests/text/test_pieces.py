@@ -256,7 +256,9 @@ def test_unigram_takes_the_likeliest_pieces(line: str) -> None:
 def test_unigram_knows_whole_words() -> None:
     """The library's trainer alone misses words that nothing goes on from, however frequent."""
     lines = ["and so and so and on, and"] * 20 + ["sand band android"]
-    assert " and" in learn_one(lines, kind="unigram", vocab_size=40).pieces
+    pieces = learn_one(lines, kind="unigram", vocab_size=40).pieces
+    assert " and" in pieces
+    assert " android" not in pieces  # It occurs once.
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------
