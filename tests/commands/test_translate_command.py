@@ -120,7 +120,7 @@ def test_translations_that_were_cut_off_are_counted(translate: Call, translator:
     assert cut == [False, True]
     assert (
         translate("--search", "greedy", "el gato", long).err
-        == "1 of 2 translations were truncated at the length limit; raise it with --max-ratio\n"
+        == "1 of 2 translations truncated at the length limit; raise it with --max-ratio\n"
     )
 
 
@@ -131,8 +131,7 @@ def test_learned_positions_limit_translations_whatever_the_ratio(
     monkeypatch.setattr(Translator, "n_best", lambda *_, **__: [[cut]])
     monkeypatch.setattr(type(translator.model), "longest", 30)
     assert translate(LINES[0]).err == (
-        "1 of 1 translations were truncated at the length limit; raise it with --max-ratio, up to the model's 30 "
-        "positions\n"
+        "1 of 1 translations truncated at the length limit; raise it with --max-ratio, up to the model's 30 positions\n"
     )
 
 
@@ -143,7 +142,7 @@ def test_of_several_translations_the_best_one_counts_as_cut_off(
     whole, cut = (Translation("il gatto", -1.0, -1.0, length=3, finished=finished) for finished in (True, False))
     monkeypatch.setattr(Translator, "n_best", lambda *_, **__: [[whole, cut], [cut, cut], [whole, cut]])
     said = translate(*n_best, *LINES[:3])
-    assert said.err == "1 of 3 translations were truncated at the length limit; raise it with --max-ratio\n"
+    assert said.err == "1 of 3 translations truncated at the length limit; raise it with --max-ratio\n"
 
 
 def test_an_n_best_list_has_five_columns_whatever_the_text(translate: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +275,7 @@ def test_samples_are_the_same_however_the_lines_come(translate: Call, monkeypatc
 def test_unknown_words_are_listed_apart(translate: Call) -> None:
     said = translate("--unknown", "el zorro ve", "el gato", "el gato dos años")
     # Whether this little model comes to an end differs between CPUs.
-    said_of_words = re.sub(r"\d of 3 translations were truncated at the length limit.*\n", "", said.err)
+    said_of_words = re.sub(r"\d of 3 translations truncated at the length limit.*\n", "", said.err)
     assert said_of_words == "line 1: unknown: zorro\nline 3: unknown: dos años\n"
     assert said.out.count("\n") == 3
     assert "unk" not in said.out
