@@ -22,7 +22,7 @@ def keep_memory(*, one_heap: bool = True) -> None:
     again: a sixth of the CPU time of small models. No effect with other C libraries.
 
     Args:
-        one_heap: whether all threads share one. By default each has its own, whose free memory no other uses, so that
+        one_heap: whether all threads share one. In glibc each has its own, whose free memory no other uses, so that
             two workers take a fifth more. But threads that allocate often wait for each other at a shared one. It must
             be called before another thread has allocated anything.
     """
