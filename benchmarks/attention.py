@@ -68,6 +68,8 @@ def main() -> None:
             axis.set_yticks(range(len(rows)), rows)
             axis.tick_params(length=0)
             axis.set_title(f"block {block + 1}, head {head + 1}")
+    figure.supxlabel("source token")
+    figure.supylabel("token about to be written")
     figure.savefig(args.output, dpi=100, metadata={"Software": None})
 
 

@@ -1,4 +1,4 @@
-"""Draws how runs learned: training nll (loss without smoothing) by update, and validation BLEU.
+"""Draws how runs learned: training nll (loss without smoothing) by update, and validation BLEU if there are several.
 
     python benchmarks/curve.py RUN [RUN …] --output PICTURE.png
 
@@ -27,7 +27,7 @@ def main() -> None:
         parser.error(f"there is no metrics.jsonl in {', '.join(missing)}")
     rows = {str(run) if names.count(run.name) > 1 else run.name: read_metrics(run) for run in args.runs}
     panels: list[tuple[str, str, str]] = [("train", "nll", "training nll, nats a token")]
-    if any(row["kind"] == "validation" and "bleu" in row for run in rows.values() for row in run):
+    if any(sum(row["kind"] == "validation" and "bleu" in row for row in run) > 1 for run in rows.values()):
         panels.append(("validation", "bleu", "validation BLEU, greedy"))
 
     figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 3), layout="constrained", squeeze=False)

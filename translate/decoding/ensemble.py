@@ -1,6 +1,6 @@
 """Several models that search together: the probability of a token is their mean.
 
-Dimensions: B sentences still searched, K hypotheses of each, V target vocabulary.
+Dimension letters in names: B sentences still searched, K hypotheses of each, S source positions, V target vocabulary.
 """
 
 import math

@@ -1,6 +1,7 @@
 """Tells how probable given translations are, rather than finding probable ones: to rerank, and to find bad pairs.
 
-Dimension letters in names: B pairs of a batch, N their real target positions, V target vocabulary.
+Dimension letters in names: B pairs of a batch, S source and T target positions, N the real target positions of all
+pairs, V target vocabulary.
 """
 
 import sys

@@ -1,7 +1,8 @@
 """Scaled dot-product attention with several heads (Vaswani et al., 2017, section 3.2).
 
 Dimension letters in names: B sentences, T queries, S keys, D model width, H heads, K width of a query or key in one
-head, V width of a value in one head.
+head, V width of a value in one head; M rows of a matrix product: B · T positions, padded (see `PaddedRows`); I the
+width of all heads together.
 Masks are boolean and True where a query may attend.
 """
 
