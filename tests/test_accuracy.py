@@ -13,7 +13,7 @@ def test_counts_by_hand() -> None:
     # Most frequent first.
     assert list(report.labels.items()) == [("de", LabelCount(3, 4)), ("en", LabelCount(2, 3)), ("fr", LabelCount(0, 1))]
     assert (report.right, report.texts, report.accuracy) == (5, 8, 0.625)
-    assert (report.most_frequent, report.guessing) == ("de", 0.5)
+    assert (report.most_frequent, report.majority_baseline) == ("de", 0.5)
     assert (
         report.summary()
         == "accuracy 62.5% of 8 texts (majority baseline 50.0%), correct by label: de 3/4, en 2/3, fr 0/1"
@@ -30,7 +30,12 @@ def test_counts_by_hand() -> None:
 def test_plain_values() -> None:
     values = json.loads(json.dumps(count_labels(FOUND, REFERENCES).to_dict()))
     assert values["labels"]["en"] == {"right": 2, "total": 3}
-    assert (values["accuracy"], values["texts"], values["guessing"], values["most_frequent"]) == (0.625, 8, 0.5, "de")
+    assert (values["accuracy"], values["texts"], values["majority_baseline"], values["most_frequent"]) == (
+        0.625,
+        8,
+        0.5,
+        "de",
+    )
 
 
 def test_ties_are_in_alphabetical_order() -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 import subprocess
 import sys
 from functools import cache
@@ -144,6 +145,30 @@ def test_layers_and_algorithms_know_no_config() -> None:
 @pytest.mark.parametrize("module", [module for module in MODULES if stage(module) in WITHOUT_TORCH])
 def test_text_knows_no_tensors(module: str) -> None:
     assert "torch" not in {name.split(".")[0] for name in imported(module)}
+
+
+def letters_of_dimensions(tree: ast.Module) -> set[str]:
+    """The letters at the ends of names, as in `keys_BHSK`; a digit is a size."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    return {
+        letter
+        for name in names
+        if (found := re.fullmatch("[a-z0-9_]+_([A-Z0-9]+)", name))
+        for letter in found[1]
+        if letter.isalpha()
+    }
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if stage(module) in {"model", "decoding"}])
+def test_letters_of_dimensions_are_explained(module: str) -> None:
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    legend = ast.get_docstring(tree) or ""
+    assert [letter for letter in letters_of_dimensions(tree) if not re.search(rf"\b{letter}\b", legend)] == []
+
+
+def test_letters_are_found() -> None:
+    assert letters_of_dimensions(ast.parse("def f(x_BTD, y): keys_S2 = x_BTD")) == set("BTDS")
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_the_lock_of_another_user_is_no_missing_lock(tmp_path: Path, monkeypatch
     with pytest.raises(PermissionError), try_lock(tmp_path / "lock"):
         pass
     with (
-        pytest.raises(CheckpointError, match=r"cannot write to .* \(Permission denied\); choose another folder"),
+        pytest.raises(CheckpointError, match=r"cannot write to .*: Permission denied; choose another folder"),
         RunFolder(tmp_path).exclusive(),
     ):
         pass

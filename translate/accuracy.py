@@ -1,4 +1,4 @@
-"""How many labels are right: overall, compared with guessing, and label by label.
+"""How many labels are right: overall, compared with the majority baseline, and label by label.
 
 It knows nothing about models or files.
 """
@@ -44,7 +44,7 @@ class LabelReport:
         return next(iter(self.labels))
 
     @property
-    def guessing(self) -> float:
+    def majority_baseline(self) -> float:
         """The accuracy of always giving the most frequent label."""
         return self.labels[self.most_frequent].total / self.texts
 
@@ -57,21 +57,21 @@ class LabelReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, including the warning."""
-        names = ("accuracy", "right", "texts", "most_frequent", "guessing", "warning")
+        names = ("accuracy", "right", "texts", "most_frequent", "majority_baseline", "warning")
         return {**{name: getattr(self, name) for name in names}, **asdict(self)}
 
     def summary(self) -> str:
         """One line, with the most frequent labels."""
         counts = [f"{label} {count.right}/{count.total}" for label, count in self.labels.items()]
         shown = ", ".join(counts[:SHOWN]) + (", …" if len(counts) > SHOWN else "")
-        baseline = f"majority baseline {self.guessing:.1%}"
+        baseline = f"majority baseline {self.majority_baseline:.1%}"
         return f"accuracy {self.accuracy:.1%} of {self.texts} texts ({baseline}), correct by label: {shown}"
 
     def format(self) -> str:
         """A few aligned lines for the terminal, values in percent."""
         rows = [
             ("accuracy", self.accuracy, f"{self.right} of {self.texts} texts"),
-            ("majority baseline", self.guessing, f"always {self.most_frequent}, the most frequent label"),
+            ("majority baseline", self.majority_baseline, f"always {self.most_frequent}, the most frequent label"),
             *((label, c.right / c.total, f"{c.right} of {c.total}") for label, c in self.labels.items()),
         ]
         width = max(len(name) + 2 for name, _, _ in rows)

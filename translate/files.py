@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
+from translate.errors import TranslateError
+
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # errors of file systems without locks
 
 
@@ -50,6 +52,15 @@ def atomic_write(path: Path, content: bytes) -> None:
     """Write a file atomically. OSError if that fails."""
     with atomic_open(path) as file:
         file.write(content)
+
+
+@contextmanager
+def writing(place: Path | str, kind: type[TranslateError], remedy: str) -> Iterator[None]:
+    """An OSError inside becomes an error of this kind: `cannot write PLACE: REASON; REMEDY`."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"cannot write {place}: {error.strerror}; {remedy}") from error
 
 
 @contextmanager

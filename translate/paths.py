@@ -12,10 +12,7 @@ def resolved(path: Path) -> Path:
 
 def exists(path: Path) -> bool:
     """Whether anything has this path; False if that cannot be seen, as in a folder without access."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
+    return os.path.exists(path)  # noqa: PTH110 - `Path.exists` may raise
 
 
 def project_root() -> Path:

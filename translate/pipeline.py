@@ -135,7 +135,7 @@ def train(
         progress = trainer.train(metrics, bar, guard)
     seconds = {
         "text_seconds": text_seconds,
-        "trial_seconds": trainer.trial_seconds,
+        "rehearsal_seconds": trainer.rehearsal_seconds,
         "update_seconds": progress.seconds - seconds_before,
         "validation_seconds": trainer.validation_seconds,
         "seconds": time.perf_counter() - started,
@@ -401,7 +401,7 @@ def finish(
         **{name: round(number, 1) for name, number in seconds.items()},
     }
     log.info(
-        "finished in %(seconds)s s: %(text_seconds)s s for preparing the text, %(trial_seconds)s s for the trial "
+        "finished in %(seconds)s s: %(text_seconds)s s for preparing the text, %(rehearsal_seconds)s s for the trial "
         "batch, %(update_seconds)s s for updates, %(validation_seconds)s s for validation, the rest for startup and "
         "saving",
         summary,

@@ -7,13 +7,13 @@ snapshots/ (weights to average, if that is asked for) and finished.json once the
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from translate.errors import CheckpointError
-from translate.files import atomic_write, try_lock
+from translate.files import atomic_write, try_lock, writing
 from translate.paths import project_root
 from translate.storage import read_tensors, tensor_files
 
@@ -154,14 +154,8 @@ class RunFolder:
         for path in filter(is_report, self.path.glob("*.json")):
             yield from (path, path.with_suffix(".txt"))
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CheckpointError(
-                f"cannot write to {self.path} ({error.strerror}); choose another folder: output=…"
-            ) from error
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(f"to {self.path}", CheckpointError, "choose another folder: output=…")
 
 
 def is_report(path: Path) -> bool:

@@ -16,7 +16,7 @@ from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
 from translate.errors import ConfigError, DataError
 from translate.evaluation import EvaluationReport, evaluate, form_warning, spaces_warning
-from translate.files import atomic_write
+from translate.files import atomic_write, writing
 from translate.paths import commit, resolved
 from translate.translator import Translation, Translator
 
@@ -35,11 +35,9 @@ class ScoredText:
         """Write the report as JSON and, beside it, the translations line by line. DataError if that fails."""
         lines = "".join(f"{translation.text}\n" for translation in self.translations)
         report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
-        try:
+        with writing(path, DataError, "name another file with --json"):
             atomic_write(beside(path), lines.encode())
             atomic_write(path, f"{report}\n".encode(errors="backslashreplace"))  # Names of files need not be UTF-8.
-        except OSError as error:
-            raise DataError(f"cannot write {path}: {error.strerror}; name another file with --json") from error
 
 
 def beside(report: Path) -> Path:

@@ -1,4 +1,7 @@
-"""Validation during training: the loss on the references, and the quality of the model's own translations or labels."""
+"""Validation during training: the loss on the references, and the quality of the model's own translations or labels.
+
+Dimension letters in names: N real target positions of a batch, V target vocabulary.
+"""
 
 from collections.abc import Callable, Iterable
 

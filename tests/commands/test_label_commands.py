@@ -171,7 +171,7 @@ def test_a_split_is_scored_by_accuracy(score: Callable[..., Outcome], labelled: 
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert (report["right"], report["texts"], report["accuracy"]) == (right, 40, right / 40)
     assert sum(count["total"] for count in report["labels"].values()) == 40
-    assert report["guessing"] == max(count["total"] for count in report["labels"].values()) / 40
+    assert report["majority_baseline"] == max(count["total"] for count in report["labels"].values()) / 40
     assert report["config"]["model"]["kind"] == "classifier"
 
 

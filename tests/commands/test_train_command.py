@@ -285,7 +285,7 @@ def test_a_language_without_a_tokenizer(run: Run, untrained: Project) -> None:
 
 def test_a_folder_that_cannot_be_written(run: Run, untrained: Project) -> None:
     file = write_lines(untrained.folder / "file", [])
-    refused(run(f"output={file}/run"), f"cannot write to {file}/run (Not a directory); choose another folder: output=…")
+    refused(run(f"output={file}/run"), f"cannot write to {file}/run: Not a directory; choose another folder: output=…")
 
 
 def test_a_folder_that_cannot_be_looked_at(run: Run, untrained: Project, monkeypatch: pytest.MonkeyPatch) -> None:

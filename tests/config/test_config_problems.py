@@ -333,7 +333,12 @@ def test_keys_that_are_no_text() -> None:
 def test_numbers_and_lists_without_an_end() -> None:
     (problem,) = problems("", f"seed={'9' * 5000}")
     assert problem.endswith(f"allowed: {SEEDS}")
-    (problem,) = problems("", f"data.train={'[' * 1000}{']' * 1000}")
+
+
+@pytest.mark.parametrize("depth", [60, 400, 5000])
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("{a: ", "}")])
+def test_nested_without_an_end(depth: int, opened: str, closed: str) -> None:
+    (problem,) = problems("", f"data.train={opened * depth}1{closed * depth}")
     assert problem.endswith(": not YAML: nested too deeply")
 
 

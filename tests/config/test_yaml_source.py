@@ -147,14 +147,14 @@ class TestFiles:
         assert str(caught.value) == message
 
     def test_one_that_may_not_be_looked_at_is_not_brought_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        stat = Path.stat
+        stat = os.stat
 
         def refuse(path: Path, **how: bool) -> os.stat_result:
             if path == Path("configs/multi30k.yaml"):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return stat(path, **how)
 
-        monkeypatch.setattr(Path, "stat", refuse)
+        monkeypatch.setattr(os, "stat", refuse)
         with pytest.raises(ConfigError, match=r"^empty/multi30k: no such file; that folder holds no \.yaml file$"):
             read_yaml(Path("empty/multi30k"), [])
 

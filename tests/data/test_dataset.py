@@ -123,8 +123,8 @@ def test_a_cache_that_may_not_be_looked_into(tmp_path: Path, monkeypatch: pytest
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     cache = Opened(tmp_path)
-    monkeypatch.setattr(Path, "stat", refuse)
-    with pytest.raises(DataError, match=r"^cannot write to the cache folder .* \(Permission denied\); name another"):
+    monkeypatch.setattr(os, "stat", refuse)
+    with pytest.raises(DataError, match=r"^cannot write to the cache folder .*: Permission denied; name another"):
         cache.dataset(TRAIN)
 
 
@@ -329,7 +329,7 @@ def test_an_interrupted_write_leaves_nothing(
             cache.dataset(TRAIN)
     if isinstance(interruption, OSError):
         assert str(caught.value) == (
-            f"cannot write to the cache folder {tmp_path} (No space left on device); "
+            f"cannot write to the cache folder {tmp_path}: No space left on device; "
             "name another folder: data.cache=FOLDER"
         )
     assert contents(tmp_path) == before
@@ -339,7 +339,7 @@ def test_an_interrupted_write_leaves_nothing(
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
-        DataError, match=r"^cannot write to the cache folder .*file/cache \(Not a directory\); .*data\.cache=F"
+        DataError, match=r"^cannot write to the cache folder .*file/cache: Not a directory; .*data\.cache=F"
     ):
         Opened(tmp_path / "file" / "cache")
 

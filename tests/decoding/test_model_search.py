@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from translate.config.schema import DecodingConfig, ModelConfig
+from translate.config.schema import MOST_RATIO, DecodingConfig, ModelConfig
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.search import LEAST_RATIO, ratio_for, search
 from translate.model.build import build_transformer
@@ -321,7 +321,7 @@ def test_learned_positions_cut_what_does_not_fit(search_by: str) -> None:
 @pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
 def test_a_limit_without_an_end_is_that_of_the_model(search_by: str) -> None:
     model = random_model(positions="learned", max_positions=6)
-    near, far = (search(model, [[4, 5]], config(search=search_by, max_ratio=ratio)) for ratio in (6.0, 1e300))
+    near, far = (search(model, [[4, 5]], config(search=search_by, max_ratio=ratio)) for ratio in (6.0, MOST_RATIO))
     assert near == far
 
 
@@ -345,6 +345,7 @@ def test_training_text_says_how_long_translations_may_be() -> None:
     assert ratio_for(sources, targets, 10) == LEAST_RATIO
     assert ratio_for(sources, targets * 4, 10) == pytest.approx(1.5 * 3.8)
     assert ratio_for(np.ones(200), targets * 4, 10) == pytest.approx(1.5 * 38)  # whole sentences as one token
+    assert ratio_for(np.ones(200), targets * 1000, 10) == MOST_RATIO
     targets[7] = 1000  # one odd pair
     assert ratio_for(sources, targets, 10) == LEAST_RATIO
 

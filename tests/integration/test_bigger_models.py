@@ -51,7 +51,7 @@ def test_the_rehearsal_changes_nothing(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rehearsed = uninterrupted()  # before the patch: it would be the run without one, too
-    monkeypatch.setattr(Trainer, "_try", lambda self, largest: None)
+    monkeypatch.setattr(Trainer, "_rehearse", lambda self, largest: None)
     assert_same_run(train(tiny.config()), rehearsed)
 
 
@@ -147,7 +147,7 @@ def test_the_rows_told_are_those_of_a_process(
     capsys.readouterr()
     trainer.processes, trainer.bar = FirstOfTwo(), Bar(total=1, done=0)
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
-    trainer._try(largest)
+    trainer._rehearse(largest)
     rows = math.ceil(share * len(largest.pairs))
     assert f" activations of {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
 

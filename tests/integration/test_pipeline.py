@@ -724,7 +724,7 @@ def test_a_full_disk(name: str, write: str, tiny: TinyProject) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         at_call(patch, RunFolder, write, 1, lambda: patch.setattr("translate.files.os.fsync", full))
-        with pytest.raises(CheckpointError, match=r"cannot write to .*run \(No space left on device\)"):
+        with pytest.raises(CheckpointError, match=r"cannot write to .*run: No space left on device"):
             train(tiny.config())
     assert not (tiny.folder / "run" / name).exists()
 

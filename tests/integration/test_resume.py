@@ -264,6 +264,11 @@ def test_more_patience(
     assert_same_run(run, uninterrupted(*overrides))
 
 
+def test_stopping_at_the_last_update_is_not_early(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tiny.config("training.optimizer.lr=1e-15", "training.patience=1", "training.max_epochs=2"))
+    assert "early stopping" not in capsys.readouterr().err
+
+
 def test_the_log_is_cut_where_the_state_ends(tiny: TinyProject) -> None:
     stop(sigterm, update(9), tiny)
     run = RunFolder(tiny.folder / "run")

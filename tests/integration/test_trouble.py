@@ -225,9 +225,9 @@ def test_pieces_get_smaller_as_long_as_one_batch_has_pairs_to_divide(tiny: TinyP
     trainer.bar = NoBar(total=1, done=0)
 
     def work() -> int:
-        if trainer.pieces < 4:
+        if trainer.micro_batches < 4:
             full()
-        return trainer.pieces
+        return trainer.micro_batches
 
     assert trainer._until_it_fits(work, [np.arange(1), np.arange(8)]) == 4
 
@@ -243,7 +243,7 @@ def test_one_of_several_processes_does_not_try_again_alone(tiny: TinyProject) ->
 
     with pytest.raises(RuntimeError):
         trainer._until_it_fits(work, [np.arange(8)])
-    assert (len(tries), trainer.pieces) == (1, 1)
+    assert (len(tries), trainer.micro_batches) == (1, 1)
 
 
 @pytest.mark.parametrize("update", [1, 4])

@@ -80,14 +80,5 @@ def warn_of_truncated(truncated: int, translations: int, longest: int) -> None:
 
 def settings_of(translator: "Translator", args: argparse.Namespace) -> "DecodingConfig":
     """How to search: the model's own settings, except for those given as options. ConfigError if one is invalid."""
-    return translator.settings(
-        search=args.search,
-        beam_size=args.beam_size,
-        length_penalty=args.length_penalty,
-        temperature=args.temperature,
-        top_k=args.top_k,
-        seed=args.seed,
-        max_ratio=args.max_ratio,
-        max_source=args.max_source,
-        batch_tokens=args.batch_tokens,
-    )
+    known = type(translator.config.decoding).model_fields
+    return translator.settings(**{name: value for name, value in vars(args).items() if name in known})

@@ -18,6 +18,7 @@ Betas = Annotated[tuple[Share, Share], Field(strict=False)]
 PositiveInt = Annotated[int, Field(gt=0)]
 Size = Annotated[int, Field(ge=1, le=10_000_000)]  # of something held in memory as a whole
 PositiveFloat = Annotated[float, Field(gt=0.0)]
+MOST_RATIO = 1000.0  # of a translation's length to its source's: a model that never writes an end would go on for hours
 Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # much smaller ones are 0 in float32
 
 
@@ -105,7 +106,10 @@ class Corpus(Section):
 
 
 class FilterConfig(Section):
-    """Which training pairs are dropped. Their numbers and the reasons are printed. Validation and test stay whole."""
+    """Which training pairs are dropped, besides those with an empty side. Their numbers and the reasons are printed.
+
+    Validation and test stay whole.
+    """
 
     max_tokens: PositiveInt = Field(200, description="Drop pairs that have more tokens than this on either side.")
     max_ratio: PositiveFloat | None = Field(
@@ -147,7 +151,9 @@ class DataConfig(CorpusConfig):
     valid: Split | FilePair = Field(
         "val", description="Validation text: the name of a split in `root`, or two files, by name."
     )
-    download: bool = Field(False, description="Download Multi30k into `root` if that folder is missing.")
+    download: bool = Field(
+        False, description="Download Multi30k, German and English, into `root` if that folder is missing."
+    )
     filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are dropped.")
 
     @property
@@ -608,7 +614,7 @@ class DecodingConfig(Section):
         1,
         description="Sampling: the random seed. With the same seed, line N of a text always gets the same translation.",
     )
-    max_ratio: PositiveFloat | None = Field(
+    max_ratio: Annotated[float, Field(gt=0.0, le=MOST_RATIO)] | None = Field(
         None,
         description="Maximum number of target tokens for each source token; max_extra come on top. Default: 1.5 times "
         "the ratio that 99 in 100 training pairs need, and at least 2.",

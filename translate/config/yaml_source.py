@@ -20,6 +20,7 @@ from translate.errors import ConfigError
 from translate.paths import exists
 
 LONGEST_NUMBER = 100  # digits
+DEEPEST = 50  # levels of sections; no setting is deeper than a few
 _INT = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"
 _BOOL = "tag:yaml.org,2002:bool"
@@ -100,8 +101,10 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
             problems.append(f"{place(line)}: {path or 'top level'}: {text!r} has an invalid character; remove it")
         return readable
 
-    def given(node: Node, path: str) -> Given:
+    def given(node: Node, path: str, depth: int = 0) -> Given:
         line = node.start_mark.line + 1
+        if depth > DEEPEST:
+            raise ConfigError(f"{place(line)}: not YAML: nested too deeply")
         value: Any
         if isinstance(node, MappingNode):
             value = {}
@@ -116,11 +119,11 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
                 if key in lines:
                     problems.append(f"{place(key_line)}: {dotted}: given twice, first on line {lines[key]}")
                 lines.setdefault(key, key_line)
-                child = given(value_node, dotted)
+                child = given(value_node, dotted, depth + 1)
                 # The line of the key, because the value of a section starts one line below.
                 value[key] = Given(child.value, place(key_line), folder)
         elif isinstance(node, SequenceNode):
-            value = [given(item, path) for item in node.value]
+            value = [given(item, path, depth + 1) for item in node.value]
         else:
             value = _scalar(node, text_of(node, path))
         return Given(value, place(line), folder)

@@ -27,7 +27,7 @@ from translate.data.corpus import TextPair
 from translate.data.encoding import encoded_chunks, id_type
 from translate.data.lines import Text
 from translate.errors import DataError
-from translate.files import atomic_open, wait_for_lock
+from translate.files import atomic_open, wait_for_lock, writing
 from translate.paths import exists
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
@@ -113,6 +113,9 @@ class CorpusCache:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._writing = partial(
+            writing, f"to the cache folder {folder}", DataError, "name another folder: data.cache=FOLDER"
+        )
 
     def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: TextPair) -> tuple[Codec, Codec]:
         """The codecs of both languages, learned from `train` or its part for vocabularies; None means labels.
@@ -142,6 +145,7 @@ class CorpusCache:
 
         Raises:
             ConfigError: text must be tokenized, and the library or the spaCy model for it is not there.
+            DataError: the text cannot be read, or the cache not written.
         """
         found = self.find(codecs, text)
         if found is not None:
@@ -223,17 +227,6 @@ class CorpusCache:
         """A file to write, which gets this name in the folder once it is complete."""
         with self._writing(), atomic_open(self._folder / name) as file:
             yield file
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Turn an OSError into a DataError."""
-        try:
-            yield
-        except OSError as error:
-            raise DataError(
-                f"cannot write to the cache folder {self._folder} ({error.strerror}); "
-                "name another folder: data.cache=FOLDER"
-            ) from error
 
 
 def _text_name(codecs: tuple[Codec, Codec], text: TextPair) -> str:

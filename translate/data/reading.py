@@ -36,7 +36,10 @@ MOST_OF_A_TEST_SET = 1 << 24  # bytes in the files of a test set, some 100,000 p
 
 
 def read_training_text(config: Config) -> TextPair:
-    """The training pairs; Multi30k is downloaded first if its folder is missing and the config allows it."""
+    """The training pairs; Multi30k is downloaded first if its folder is missing and the config allows it.
+
+    DataError if a file is missing or cannot be read, the two sides differ in length, or the download fails.
+    """
     data = config.data
     if isinstance(data, LabelledDataConfig):
         return logged(read_labelled_split(data.root, data.train))

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translate.config.schema import DecodingConfig
+from translate.config.schema import MOST_RATIO, DecodingConfig
 from translate.data.batching import pad_rows, split_into_batches
 from translate.decoding.beam import beam_search
 from translate.decoding.ensemble import Ensemble
@@ -85,7 +85,7 @@ def _search_batch(
     source_BS, mask_BS = pad_rows([np.append(source, EOS) for source in sources])
     state = model.start(source_BS.to(device), mask_BS.to(device))
     lengths = mask_BS.sum(1).numpy() - 1
-    most = np.ceil(np.minimum((config.max_ratio or LEAST_RATIO) * lengths, 1e6)).astype(np.int64) + config.max_extra + 1
+    most = np.ceil((config.max_ratio or LEAST_RATIO) * lengths).astype(np.int64) + config.max_extra + 1
     limits = torch.from_numpy(np.minimum(most, model.longest)).to(device)
     forbidden = torch.tensor(FORBIDDEN, device=device)
 
@@ -138,7 +138,7 @@ def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_ex
     One pair in a hundred may be an outlier.
     """
     needed = np.quantile((targets - max_extra) / np.maximum(sources, 1), 0.99)
-    return max(LEAST_RATIO, round(1.5 * float(needed), 1))
+    return min(max(LEAST_RATIO, round(1.5 * float(needed), 1)), MOST_RATIO)
 
 
 def tokens_read(model: Model | Ensemble, config: DecodingConfig) -> int:

@@ -1,4 +1,4 @@
-"""Where to put spaces when tokens are joined again, learned from text in which the spaces are known.
+"""Detokenization: where to put spaces when tokens are joined again, learned from text in which they are known.
 
 No rules of any language are built in. For example, from the two lines `he said "hi".` and `"no", she said.`:
 

@@ -54,9 +54,9 @@ class Part(NamedTuple):
     pairs: Indices
     weight: int
 
-    def split(self, pieces: int) -> list["Part"]:
+    def split(self, count: int) -> list["Part"]:
         """Cut into this many micro-batches, or into one for each pair if there are fewer pairs."""
-        return [Part(self.pairs[i::pieces], self.weight) for i in range(min(pieces, len(self.pairs)))]
+        return [Part(self.pairs[i::count], self.weight) for i in range(min(count, len(self.pairs)))]
 
 
 class Processes:

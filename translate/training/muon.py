@@ -5,6 +5,8 @@ It works on all matrices of one shape at once.
 The mean gradient of a matrix, with singular value decomposition G = U S Vᵀ, is dominated by a few directions. A step
 along U Vᵀ is equally long in all directions, so that those which are weak in the gradient are learned as fast.
 `orthogonalize` approximates U Vᵀ with matrix products alone.
+
+Dimension letters in names: N matrices, R rows, C columns.
 """
 
 from collections.abc import Iterable

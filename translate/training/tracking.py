@@ -6,14 +6,15 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from translate.errors import CheckpointError
+from translate.files import writing
 
 log = logging.getLogger("translate")
 
@@ -26,8 +27,8 @@ class MetricsLog:
 
         If the file lacks rows, as after a power failure, an incomplete row at its end is dropped, too.
         """
-        self._path = path
-        try:
+        self._writing = partial(writing, path, CheckpointError, "free some space, and continue with --resume")
+        with writing(path, CheckpointError, "choose another folder: output=…"):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab", buffering=0)
             kept = path.read_bytes()[:keep_bytes]
@@ -35,8 +36,6 @@ class MetricsLog:
                 log.warning("%s has lost rows that the run had written", path)
             self._file.truncate(kept.rfind(b"\n") + 1)
             self._file.seek(0, os.SEEK_END)  # Otherwise `tell` returns the old end until a row is written.
-        except OSError as error:
-            raise CheckpointError(f"cannot write {path}: {error.strerror}; choose another folder: output=…") from error
 
     def write(self, kind: str, values: dict[str, Any], timing: dict[str, float]) -> None:
         """Append one row, and hand it to the operating system at once. CheckpointError if that fails."""
@@ -55,15 +54,6 @@ class MetricsLog:
 
     def close(self) -> None:
         self._file.close()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CheckpointError(
-                f"cannot write {self._path}: {error.strerror}; free some space, and continue with --resume"
-            ) from error
 
 
 class NoMetrics(MetricsLog):

@@ -95,8 +95,8 @@ class Trainer:
         self.processes = processes
         self.progress = Progress()
         self.signal = 0  # the number of a signal that any of the processes has received
-        self.trial_seconds = self.validation_seconds = 0.0
-        self.pieces = 1  # micro-batches into which each batch is split; doubled when memory runs out
+        self.rehearsal_seconds = self.validation_seconds = 0.0
+        self.micro_batches = 1  # into which each batch is split; doubled when memory runs out
         self.updates_per_epoch = len(plan.epoch(0))
         epochs = math.inf if config.max_epochs is None else config.max_epochs
         steps = math.inf if config.max_steps is None else config.max_steps
@@ -152,8 +152,8 @@ class Trainer:
     def _loop(self) -> None:
         started = time.perf_counter()
         largest = largest_batch(self.plan, self.progress.epoch, self.model, self.update.padded)
-        self._until_it_fits(lambda: self._try(largest), [largest.pairs])
-        self.trial_seconds = time.perf_counter() - started
+        self._until_it_fits(lambda: self._rehearse(largest), [largest.pairs])
+        self.rehearsal_seconds = time.perf_counter() - started
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
             # The model that training starts from may remain the best one.
             self._measure("validation", self.parallel.whole_model())
@@ -175,7 +175,7 @@ class Trainer:
                 self._validate()
             if self._state_is_due():
                 self._save()
-        if self._out_of_patience():
+        if self._out_of_patience() and self.progress.step < self.total_steps:
             found_nothing = self.progress.validations_since_best
             self.bar.say(f"early stopping (training.patience): validations without a better model: {found_nothing}")
         self._validate_mean()
@@ -188,24 +188,25 @@ class Trainer:
             except (RuntimeError, MemoryError) as error:
                 # With several processes, only this one would retry, and the others would wait for it forever.
                 alone = self.processes.count == 1
-                if not (is_out_of_memory(error) and alone and self.pieces < max(map(len, batches))):
+                if not (is_out_of_memory(error) and alone and self.micro_batches < max(map(len, batches))):
                     raise
             release_memory()
-            self.pieces *= 2
+            self.micro_batches *= 2
             self.bar.say(
                 f"out of memory at update {self.progress.step + 1}: from now on each batch is split into "
-                f"{self.pieces} micro-batches that add up to the same gradient; to avoid this, {remedies(self.config)}"
+                f"{self.micro_batches} micro-batches that add up to the same gradient; "
+                f"to avoid this, {remedies(self.config)}"
             )
 
-    def _try(self, largest: LargestBatch) -> None:
+    def _rehearse(self, largest: LargestBatch) -> None:
         """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
         # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
         workers = self.processes.count * self.update.workers
         batches = [largest.pairs] * (workers if self.config.batch.accumulate >= workers else 1)
         ((part,), *_) = self.processes.parts(batches, self.update.workers)
-        piece, *_ = part.split(self.pieces)
+        micro_batch, *_ = part.split(self.micro_batches)
         with rehearsal(
-            LargestBatch(piece.pairs, largest.longest),
+            LargestBatch(micro_batch.pairs, largest.longest),
             model=self.model,
             optimizers=self.update.optimizers,
             config=self.config,
@@ -215,7 +216,7 @@ class Trainer:
             say=self.bar.say,
         ):
             self.model.train()
-            self.update.add(make_batch(self.dataset.epoch(self.progress.epoch), piece.pairs), 1.0, last=True)
+            self.update.add(make_batch(self.dataset.epoch(self.progress.epoch), micro_batch.pairs), 1.0, last=True)
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
@@ -260,7 +261,11 @@ class Trainer:
         self.model.train()
         pairs = self.dataset.epoch(self.progress.epoch)
         passes = [
-            [Pass(make_batch(pairs, piece.pairs), piece.weight) for part in parts for piece in part.split(self.pieces)]
+            [
+                Pass(make_batch(pairs, micro_batch.pairs), micro_batch.weight)
+                for part in parts
+                for micro_batch in part.split(self.micro_batches)
+            ]
             for parts in self.processes.parts(indices, self.update.workers)
         ]
         own_tokens = sum(weight * len(batch.labels_N) for batch, weight in chain.from_iterable(passes))
