@@ -204,7 +204,7 @@ def test_a_line_of_ten_thousand_words(translator: Translator, caplog: pytest.Log
     assert 0 < long.length <= 1 + 3 + 1
     assert short.text == translator.n_best(["Hund"], 1, settings)[0][0].text
     assert caplog.messages == [
-        "line 1 has 10000 tokens and is truncated to the first 1000; raise max_source to read more"
+        "line 1 has 10000 tokens and is truncated to the first 1000; raise max_source (--max-source) to read more"
     ]
 
 
@@ -234,7 +234,9 @@ def test_settings_of_a_translation_are_those_of_decoding(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert translator.translate(["Hund " * 9], max_source=3) == translator.translate(["Hund " * 3])
-    assert caplog.messages == ["line 1 has 9 tokens and is truncated to the first 3; raise max_source to read more"]
+    assert caplog.messages == [
+        "line 1 has 9 tokens and is truncated to the first 3; raise max_source (--max-source) to read more"
+    ]
     with pytest.raises(ConfigError, match=r"decoding\.max_sorce: unknown key; did you mean 'max_source'"):
         translator.translate(["Hund"], max_sorce=3)
 

@@ -177,8 +177,9 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     languages = config.data.source, config.data.target
     codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, text)
     dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
-    warn_of_shifts(dataset, text)
-    warn_of_shifts(valid_set, valid_text)
+    if not dataset.labelled:
+        warn_of_shifts(dataset.source.lengths, dataset.target.lengths, text)
+        warn_of_shifts(valid_set.source.lengths, valid_set.target.lengths, valid_text)
     log_unknown_share(valid_set)
     encode_other_splits(config, cache, codecs)
     return PreparedText(text, valid_text, codecs, dataset, valid_set)

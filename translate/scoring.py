@@ -11,7 +11,7 @@ from typing import Any
 
 from translate.accuracy import LabelReport, count_labels
 from translate.config.loading import config_to_dict
-from translate.config.schema import DecodingConfig, LabelledDataConfig
+from translate.config.schema import DecodingConfig
 from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
 from translate.errors import ConfigError, DataError
@@ -65,7 +65,7 @@ def score(
         ConfigError: `tokenized`, or several references, for a model that gives labels.
     """
     saved = translator.saved
-    labelled = isinstance(saved.config.data, LabelledDataConfig)
+    labelled = translator.predicts_labels
     if labelled and tokenized:
         raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
     if labelled and references:

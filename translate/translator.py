@@ -93,6 +93,11 @@ class Translator:
                 )
         return cls(first, *others)
 
+    @property
+    def predicts_labels(self) -> bool:
+        """Whether the model labels text instead of translating it."""
+        return isinstance(self.config.data, LabelledDataConfig)
+
     def translate(self, lines: Iterable[str], **settings: str | int | float | None) -> list[str]:
         """The best translation of each line; an empty one for an empty line.
 
@@ -182,8 +187,10 @@ class Translator:
             DataError: there is not one translation for each line.
         """
         lines, translations = texts(lines), texts(translations)
-        if isinstance(self.config.data, LabelledDataConfig):
-            raise ConfigError("this model predicts labels, not translations; use n_best for their log-probabilities")
+        if self.predicts_labels:
+            raise ConfigError(
+                "this model predicts labels, not translations; use n_best (--n-best) for their log-probabilities"
+            )
         if len(lines) != len(translations):
             raise DataError(f"{len(lines)} lines and {len(translations)} translations: give one for each line")
         settings = settings or self.config.decoding
@@ -231,14 +238,14 @@ class Translator:
 
     def _on_one_line(self, text: str) -> str:
         """A translation with its line breaks, which byte tokens can spell, as spaces; a label as it is."""
-        if isinstance(self.config.data, LabelledDataConfig):
+        if self.predicts_labels:
             return text
         return " ".join(text.splitlines())
 
     def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
         """Warn of lines of which only `read` tokens are read, and of those longer than any in training."""
         longest_in_training = self.config.data.filter.max_tokens
-        remedy = "; raise max_source to read more" if read < self.model.longest - 1 else ""
+        remedy = "; raise max_source (--max-source) to read more" if read < self.model.longest - 1 else ""
         long: list[int] = []
         for number, source in enumerate(sources, start=first_line):
             if len(source) > read:

@@ -73,6 +73,31 @@ def test_a_split(run: Callable[..., Outcome], project: Project, tmp_path: Path) 
     assert report["truncated"] == sum(not best.finished for (best,) in settings)
 
 
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_the_training_text(split: str, run: Callable[..., Outcome]) -> None:
+    said = run("--split", split, "--search", "greedy")
+    assert said.code == 0
+    message = f"{split} is the text that the model was trained on: its scores say nothing about unseen text\n"
+    assert (message in said.err) == (split == "train")
+
+
+def test_sources_as_references(run: Callable[..., Outcome], project: Project) -> None:
+    text = project.corpus / "test.es"
+    said = run("--source", text, "--reference", text)
+    assert f"{text.name} / {text.name}: source and target are the same text: there is nothing to" in said.err
+
+
+@pytest.mark.parametrize("misaligned", ["neither", "first", "second"])
+def test_misaligned_references(misaligned: str, run: Callable[..., Outcome], tmp_path: Path) -> None:
+    counts = [1 + 7 * n % 20 for n in range(120)]
+    files = {"neither": counts, "source": counts, "misaligned": [*counts[1:], 1]}
+    paths = {name: write_lines(tmp_path / name, ["gatto " * n for n in files[name]]) for name in files}
+    first, second = (paths["misaligned" if misaligned == each else "neither"] for each in ("first", "second"))
+    said = run("--source", paths["source"], "--reference", first, "--reference", second, "--search", "greedy")
+    assert said.code == 0
+    assert said.err.count("source and target lengths are not correlated") == (misaligned != "neither")
+
+
 def test_the_search_can_be_chosen(run: Callable[..., Outcome], tmp_path: Path) -> None:
     assert "; greedy search\n" in run("--split", "val", "--search", "greedy").err
     assert (

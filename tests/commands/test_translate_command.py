@@ -239,7 +239,10 @@ def test_given_translations_are_scored(
         "--score", write_lines(tmp_path / "three", ["il"] * 3), "--max-source", "1", "el", "el", "el gato"
     )
     assert len(set(found.out.split("\n")[:-1])) == 1
-    assert found.err == "line 3 has 2 tokens and is truncated to the first 1; raise max_source to read more\n"
+    assert (
+        found.err
+        == "line 3 has 2 tokens and is truncated to the first 1; raise max_source (--max-source) to read more\n"
+    )
     assert translate("--score", file, "--n-best", "2", *lines) == Outcome(
         2, "", "error: --n-best does not apply to --score, which translates nothing; leave it out\n"
     )

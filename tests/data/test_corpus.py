@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import random
 import re
 import tempfile
 from collections.abc import Iterator
@@ -127,6 +128,16 @@ def test_a_surplus_line_at_the_end(tmp_path: Path, swap: bool) -> None:
         message = "diverge near line 4:\n  source: (no more lines)\n  target: ''"
     with pytest.raises(DataError, match=re.escape(message)):
         read_pair(long, short, "small")
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_file_that_was_cut_off(swap: bool, tmp_path: Path) -> None:
+    lengths = random.Random(1).choices(range(1, 30), k=400)
+    long = write(tmp_path / "long", "".join(f"{'wort ' * n}\n" for n in lengths))
+    short = write(tmp_path / "short", "".join(f"{'a word ' * (n + n % 3)}\n" for n in lengths[:100]))
+    with pytest.raises(DataError, match=r"diverge near line 101:\n") as caught:
+        read_pair(*((short, long) if swap else (long, short)), "small")
+    assert f"{'source' if swap else 'target'}: (no more lines)" in str(caught.value)
 
 
 # --- variants --------------------------------------------------------------------------------------------------------

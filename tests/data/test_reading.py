@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from translate.data.corpus import Part, TextPair
-from translate.data.dataset import Dataset, EncodedText
 from translate.data.reading import warn_of_copies, warn_of_shifts
 
 RNG = np.random.default_rng(1)
@@ -15,13 +14,9 @@ TARGET = np.maximum(1, SOURCE + RNG.integers(-5, 6, 2000))
 TEXT = TextPair("train", [], [], "", "", "made up")
 
 
-def encoded(lengths: np.ndarray) -> EncodedText:
-    return EncodedText(np.zeros(lengths.sum(), np.uint16), np.cumsum([0, *lengths]))
-
-
 def said(source: np.ndarray, target: np.ndarray, caplog: pytest.LogCaptureFixture, text: TextPair = TEXT) -> list[str]:
     caplog.clear()
-    warn_of_shifts(Dataset("train", encoded(source), encoded(target)), text)
+    warn_of_shifts(source, target, text)
     return caplog.messages
 
 
@@ -32,10 +27,16 @@ def test_lines_that_belong_together_are_long_together(caplog: pytest.LogCaptureF
     odd = SOURCE.copy(), TARGET.copy()
     odd[0][700], odd[1][1300] = 800, 900  # whose translations are short
     assert said(*odd, caplog) == []
-    few, enough = SOURCE[:499], SOURCE[:500]
+    few, enough = SOURCE[:99], SOURCE[:100]
     assert said(few, 30 - few, caplog) == []
-    assert said(few[:400], 30 - few[:400], caplog) == []
     assert len(said(enough, 30 - enough, caplog)) == 1
+
+
+@pytest.mark.parametrize("pairs", [150, 250, 2000])
+def test_shuffled_lines(pairs: int, caplog: pytest.LogCaptureFixture) -> None:
+    shuffled = np.random.default_rng(1).permutation(TARGET[:pairs])
+    assert len(said(SOURCE[:pairs], shuffled, caplog)) == 1
+    assert said(SOURCE[:pairs], TARGET[:pairs], caplog) == []
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -45,7 +46,7 @@ def test_lines_of_one_length_say_nothing_of_their_translations(turned: bool, cap
     assert said(*(sides[::-1] if turned else sides), caplog) == []
 
 
-@pytest.mark.parametrize(("missing", "place"), [(0, 1), (1100, 1500)])
+@pytest.mark.parametrize(("missing", "place"), [(0, 1), (1100, 1201)])
 def test_a_line_that_one_side_lacks(missing: int, place: int, caplog: pytest.LogCaptureFixture) -> None:
     shifted = np.delete(TARGET, missing)
     assert said(SOURCE[:-1], shifted, caplog) == [
@@ -57,7 +58,7 @@ def test_a_line_that_one_side_lacks(missing: int, place: int, caplog: pytest.Log
 def test_the_place_is_that_in_its_corpus(caplog: pytest.LogCaptureFixture) -> None:
     text = replace(TEXT, parts=(Part("clean", 900, 1), Part("crawled", 1100, 1)))
     (message,) = said(SOURCE, np.concatenate([TARGET[:1100], TARGET[1100:][::-1]]), caplog, text)
-    assert message.startswith("train: around crawled line 601, source and target lengths")
+    assert message.startswith("train: around crawled line 301, source and target lengths")
 
 
 def test_blank_pairs_are_no_copies(caplog: pytest.LogCaptureFixture) -> None:
@@ -65,3 +66,16 @@ def test_blank_pairs_are_no_copies(caplog: pytest.LogCaptureFixture) -> None:
     valid = TextPair("val", ["c"], ["d"], "3", "4", "made up")
     warn_of_copies(train, valid)
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(("rows", "warned"), [(4, False), (6, True)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_rows_of_a_table(rows: int, warned: bool, turned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    sides = ["a\tb"] * rows + ["a"] * (10 - rows), ["b"] * 10
+    source, target = sides[::-1] if turned else sides
+    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), TextPair("val", ["c"], ["d"], "3", "4", "x"))
+    expected = [
+        f"train: {rows} of 10 pairs have a tab on one side, which may be the rows of a table with the other side in "
+        "them; cut -f1 FILE prints the first column"
+    ]
+    assert caplog.messages == (expected if warned else [])

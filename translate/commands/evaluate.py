@@ -73,8 +73,10 @@ def evaluate(args: argparse.Namespace) -> None:
     translator = Translator.load(checkpoints, args.device)
     text = read_text(args, translator, first)
     references = dict(further_references(path, text) for path in others)
+    warn_of_text(text, list(references.values()), translator)
     settings = settings_of(translator, args)
-    log.info("%s: %d %s, %s; %s", text.name, len(text.source), text.unit, text.variant, describe(settings))
+    how = "" if translator.predicts_labels else f"; {describe(settings)}"
+    log.info("%s: %d %s, %s%s", text.name, len(text.source), text.unit, text.variant, how)
     if another := another_report(report, text, list(references), settings, translator):
         log.warning("overwriting %s, a report for %s; to keep both, use --json FILE.json", report, another)
     scored = score(
@@ -108,6 +110,24 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
     if not (isinstance(data.valid, str) or args.data_root) and args.split in names_of_split("val"):
         return open_corpus(data, data.valid).in_memory()
     return read_split(root, args.split, data.source, data.target)
+
+
+def warn_of_text(text: "ParallelText", references: list[list[str]], translator: "Translator") -> None:
+    """Warn if scores on this text would say little: if it was trained on, or its lines do not belong together."""
+    import numpy as np
+
+    from translate.data.reading import warn_of_equal_sides, warn_of_shifts
+
+    if any(each.about.get("train") == text.variant for each in (translator.saved, *translator.others)):
+        log.warning("%s is the text that the model was trained on: its scores say nothing about unseen text", text.name)
+    if translator.predicts_labels:
+        return
+    warn_of_equal_sides(text)
+    source, *targets = (
+        np.array([len(line.split()) for line in side]) for side in (text.source, text.target, *references)
+    )
+    for target in targets:
+        warn_of_shifts(source, target, text)
 
 
 def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]]:

@@ -118,10 +118,8 @@ class Translating:
     """The task of translating: one translation of each line, or up to `n_best` of each in columns."""
 
     def __init__(self, translator: "Translator", settings: "DecodingConfig", n_best: int | None) -> None:
-        from translate.config.schema import LabelledDataConfig
-
         self.translator, self.settings, self.n_best = translator, settings, n_best
-        self.columns = n_best_labels if isinstance(translator.config.data, LabelledDataConfig) else n_best_rows
+        self.columns = n_best_labels if translator.predicts_labels else n_best_rows
         self.truncated = 0
 
     def rows(self, lines: list[str], first: int) -> Iterator[str]:

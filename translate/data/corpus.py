@@ -150,7 +150,7 @@ def _first_misaligned_line(source: Text, target: Text) -> int:
     """
     lengths = (np.fromiter(map(len, side), np.int64, len(side)) + 1 for side in (source, target))
     long, short = sorted(lengths, key=len, reverse=True)
-    usual = math.log((long.sum() - len(long) + 1) / (short.sum() - len(short) + 1))
+    usual = math.log(long.mean() / short.mean())
     before = np.abs(np.log(long[: len(short)] / short) - usual)
     after = np.abs(np.log(long[len(long) - len(short) :] / short) - usual)
     zero = np.zeros(1)
