@@ -32,7 +32,7 @@ from translate.data.resegmented import ResegmentedDataset
 from translate.data.selection import repeat_pairs, select_pairs, select_texts
 from translate.decoding.search import LEAST_RATIO, ratio_for
 from translate.device import avoid_cudnn_attention, name_of, resolve_device, resolve_precision
-from translate.errors import CheckpointError, DataError
+from translate.errors import CheckpointError, DataError, TrainingError
 from translate.evaluation import spaces_warning
 from translate.model.build import Model
 from translate.model.plain import make_plain
@@ -253,17 +253,25 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
 
 
 def is_to_go_on(run: RunFolder, values: dict[str, Any], identity: dict[str, Any], processes: Processes) -> bool:
-    """Whether a resumed run has updates left to do, according to its newest state.
+    """Whether a resumed run has updates left to do, according to the `values` of its newest state.
+
+    If its best model is gone, these forget it, so that the next validation makes another.
 
     Raises:
-        CheckpointError: it began with other settings or another text, or its best model is gone.
+        CheckpointError: it began with other settings or another text, or it is finished and its model gone.
     """
     refuse_changes(values["identity"], identity)
     progress = Progress.from_dict(values["progress"])
-    if progress.best_step >= 0 and (damage := processes.on_first(run.damage_of_model)):
-        raise CheckpointError(f"the run's best model is lost: {damage}; train it again with --overwrite")
+    damage = processes.on_first(run.damage_of_model) if progress.best_step >= 0 else None
     over = processes.on_first(run.finished_after) == progress.step
-    return not over or has_another_length(values["identity"], identity)
+    if over and not has_another_length(values["identity"], identity):
+        if damage:
+            raise CheckpointError(f"the run is finished, but its model is lost: {damage}; train again with --overwrite")
+        return False
+    if damage:
+        log.warning("the run's best model is lost: %s; the next validation makes another", damage)
+        values["progress"] = progress.without_best().to_dict()
+    return True
 
 
 @dataclass(frozen=True)
@@ -384,21 +392,26 @@ def validator(config: Config, text: PreparedText) -> Validator:
 def finish(
     run: RunFolder, config: Config, progress: Progress, about: dict[str, Any], seconds: dict[str, float]
 ) -> None:
-    """Mark a run as over, with what is known `about` it and how long it took; CheckpointError if its model is gone."""
+    """Mark a run as over, with what is known `about` it and how long it took.
+
+    Raises:
+        CheckpointError: its model is gone.
+        TrainingError: its model is useless.
+    """
     if not run.model.is_file():
         raise CheckpointError(f"{run.model} was removed during training; train it again with --overwrite")
     if not math.isfinite(progress.best_nll):
-        log.warning(
+        raise TrainingError(
             "the loss was infinite or NaN at every validation: the model is useless; lower training.optimizer.lr, or "
-            "check that training.optimizer.eps is large enough"
+            "check that training.optimizer.eps is large enough, and start over with --overwrite"
         )
-    figure = abs(progress.best_figure)  # The loss is stored as a negative number, so that more is better.
     summary = {
         **about,
         "updates": progress.step,
         "target_tokens": progress.target_tokens,
         "best_update": progress.best_step,
-        f"best_{config.training.best}": figure if math.isfinite(figure) else None,
+        # The loss is stored as a negative number, so that more is better.
+        f"best_{config.training.best}": abs(progress.best_figure),
         **{name: round(number, 1) for name, number in seconds.items()},
     }
     log.info(

@@ -14,7 +14,7 @@ from typing import Any
 
 from translate.errors import CheckpointError
 from translate.files import atomic_write, try_lock, writing
-from translate.paths import project_root
+from translate.paths import project_root, resolved
 from translate.storage import read_tensors, tensor_files
 
 WRITTEN = "# Written by training: all settings of this run.\n"  # begins its config.yaml
@@ -173,9 +173,14 @@ def would_be_replaced(file: Path) -> CheckpointError:
     )
 
 
+def is_found(run: RunFolder) -> bool:
+    """Whether the run is under checkpoints/, where `newest_model` looks."""
+    return resolved(_checkpoints()) in resolved(run.path).parents
+
+
 def newest_model() -> Path:
     """The model of the run under checkpoints/, at any depth, that finished last. CheckpointError if there is none."""
-    folder = project_root() / "checkpoints"
+    folder = _checkpoints()
     files = {*folder.glob("*/finished.json"), *folder.rglob("finished.json")}  # rglob does not follow links to folders
     finished = [run for file in files if (run := RunFolder(file.parent)).model.is_file()]
     if not finished:
@@ -184,3 +189,7 @@ def newest_model() -> Path:
             "or name a model file with --checkpoint FILE"
         )
     return max(finished, key=lambda run: run.finished.stat().st_mtime).model
+
+
+def _checkpoints() -> Path:
+    return project_root() / "checkpoints"

@@ -20,6 +20,7 @@ from translate.decoding.search import search, tokens_read
 from translate.device import resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
+from translate.text.codec import Codec
 
 # Settings that only one kind of search has.
 OWN_SETTINGS = {
@@ -156,7 +157,7 @@ class Translator:
         if settings.search == "beam" and n > settings.beam_size:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
         self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
-        self._warn_of_unreadable(sources, first_line)
+        warn_of_unknown(self.saved.source, sources, first_line, "the output is unreliable")
         found = self._in_batches_that_fit(
             lambda tokens: search(
                 self.model, sources, with_batch_tokens(settings, tokens), n_best=n, first=first_line - 1
@@ -195,9 +196,10 @@ class Translator:
             raise DataError(f"{len(lines)} lines and {len(translations)} translations: give one for each line")
         settings = settings or self.config.decoding
         sources = self.saved.source.encode(lines)
-        self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
-        self._warn_of_unreadable(sources, first_line)
         targets = self.saved.target.encode(translations)
+        self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
+        warn_of_unknown(self.saved.source, sources, first_line, "the output is unreliable")
+        warn_of_unknown(self.saved.target, targets, first_line, "the probability of this translation means little")
         found = self._in_batches_that_fit(
             lambda tokens: log_probabilities(self.model, sources, targets, with_batch_tokens(settings, tokens)),
             settings.batch_tokens,
@@ -260,16 +262,19 @@ class Translator:
                 *(long[0], len(sources[long[0] - first_line]), longest_in_training, more_like_it(long)),
             )
 
-    def _warn_of_unreadable(self, sources: Sequence[Sequence[int] | NDArray[Any]], first_line: int) -> None:
-        """Warn of lines mostly unknown to the model, as in another language: name the first, and count the others."""
-        counts = [(number, *self.saved.source.known(ids)) for number, ids in enumerate(sources, first_line)]
-        guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
-        if guessed:
-            number, known, tokens = guessed[0]
-            log.warning(
-                "line %d: only %d of its %d tokens are in the model's vocabulary (%s); the output is unreliable%s",
-                *(number, known, tokens, self.saved.source.language, more_like_it(guessed)),
-            )
+
+def warn_of_unknown(
+    codec: Codec, encoded: Sequence[Sequence[int] | NDArray[Any]], first_line: int, consequence: str
+) -> None:
+    """Warn of lines mostly unknown to the model, as in another language: name the first, and count the others."""
+    counts = [(number, *codec.known(ids)) for number, ids in enumerate(encoded, first_line)]
+    guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
+    if guessed:
+        number, known, tokens = guessed[0]
+        log.warning(
+            "line %d: only %d of its %d tokens are in the model's vocabulary (%s); %s%s",
+            *(number, known, tokens, codec.language, consequence, more_like_it(guessed)),
+        )
 
 
 def texts(lines: Iterable[str]) -> list[str]:

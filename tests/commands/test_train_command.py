@@ -34,6 +34,11 @@ def run(call: Call, untrained: Project) -> Run:
     return lambda *arguments: call(main, "--config", untrained.config, "training.max_epochs=1", *arguments)
 
 
+def best_model(project: Project) -> str:
+    """What is said at the end."""
+    return f"the best model is {project.model} (outside checkpoints/: name it with --checkpoint)\n"
+
+
 def refused(said: Outcome, message: str) -> None:
     """Nothing but the message, after what was read without fault."""
     assert said.code == 2
@@ -67,7 +72,7 @@ def test_what_is_said_goes_to_standard_error(run: Run, untrained: Project) -> No
     said = run()
     assert (said.code, said.out) == (0, "")
     assert said.err.startswith("train: 200 pairs, not a known corpus, sha256 ")
-    assert said.err.endswith(f"the best model is {untrained.model}\n")
+    assert said.err.endswith(best_model(untrained))
 
 
 def test_files_by_name(run: Run, untrained: Project) -> None:
@@ -134,9 +139,9 @@ def test_a_signal_then_a_resume(run: Run, untrained: Project, monkeypatch: pytes
     said = run("--resume")
     assert said.code == 0
     assert "\nresuming after update 1 of " in said.err
-    assert said.err.endswith(f"the best model is {untrained.model}\n")
+    assert said.err.endswith(best_model(untrained))
     assert run("--resume").err.endswith(
-        f"{untrained.model.parent} is finished: there is nothing to resume\nthe best model is {untrained.model}\n"
+        f"{untrained.model.parent} is finished: there is nothing to resume\n{best_model(untrained)}"
     )
 
 

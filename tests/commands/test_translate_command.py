@@ -243,8 +243,17 @@ def test_given_translations_are_scored(
         found.err
         == "line 3 has 2 tokens and is truncated to the first 1; raise max_source (--max-source) to read more\n"
     )
-    assert translate("--score", file, "--n-best", "2", *lines) == Outcome(
-        2, "", "error: --n-best does not apply to --score, which translates nothing; leave it out\n"
+    assert translate("--score", file, "--n-best", "2", "--beam-size", "1", *lines) == Outcome(
+        2, "", "error: --score translates nothing: leave out --n-best and --beam-size\n"
+    )
+
+
+def test_given_translations_of_unknown_words(translate: Call, tmp_path: Path) -> None:
+    said = translate("--score", write_lines(tmp_path / "given", ["il gatto", "你 好"]), "el gato", "el gato")
+    assert said.code == 0
+    assert said.err == (
+        "line 2: only 0 of its 2 tokens are in the model's vocabulary (it); "
+        "the probability of this translation means little\n"
     )
 
 

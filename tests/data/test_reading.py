@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from translate.data.corpus import Part, TextPair
-from translate.data.reading import warn_of_copies, warn_of_shifts
+from translate.data.corpus import ParallelText, Part, TextPair
+from translate.data.reading import check_variety, warn_of_copies, warn_of_shifts
+from translate.errors import DataError
 
 RNG = np.random.default_rng(1)
 SOURCE = RNG.integers(1, 30, 2000)
@@ -79,3 +80,26 @@ def test_rows_of_a_table(rows: int, warned: bool, turned: bool, caplog: pytest.L
         "them; cut -f1 FILE prints the first column"
     ]
     assert caplog.messages == (expected if warned else [])
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["de", "en"] * 5, []),
+        (["de", "en", "de", "en", "fr"], []),
+        (["Ein Haus", "Ein Hund", "Ein Mann"], ["train.tsv: 3 of 3 labels occur only once; each line is label, tab"]),
+        (["label", *["de", "en"] * 5], ["train.tsv: the label 'label' of line 1 occurs only there: is it a header?"]),
+    ],
+)
+def test_labels_that_may_be_something_else(
+    labels: list[str], said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    check_variety(ParallelText("train.tsv", ["a"] * len(labels), labels, "", "", "x", unit="texts"))
+    assert [message[: len(start)] for message, start in zip(caplog.messages, said, strict=True)] == said
+
+
+def test_a_single_label() -> None:
+    with pytest.raises(
+        DataError, match=r"^train\.tsv: all texts have the label 'de'; give texts of at least two labels$"
+    ):
+        check_variety(ParallelText("train.tsv", ["a", "b"], ["de", "de"], "", "", "x", unit="texts"))

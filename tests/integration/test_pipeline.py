@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from translate.data.batching import BatchPlan
 from translate.data.corpus import read_split
 from translate.data.dataset import CorpusCache, Dataset
 from translate.decoding.rescore import teacher_forced
-from translate.errors import CheckpointError, DataError
+from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import Model
 from translate.model_file import SavedModel
@@ -325,6 +325,7 @@ def test_misaligned_lines_are_warned_of(
     shifted: str, tiny: TinyProject, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "STRETCH", 20)
+    monkeypatch.setattr(reading, "FEWEST", 20)
     corpus, words = tiny.folder / "corpus", [4, 9] * 20
     for split in ("train", "val"):
         target = [*words[1:], 4] if split == shifted else words
@@ -770,13 +771,15 @@ def test_any_number_is_better_than_none(
     assert SavedModel.load(run.model).about["validation"]["step"] == best
 
 
-@pytest.mark.parametrize(("last", "warned"), [(math.nan, True), (2.0, False)])
-def test_a_run_without_a_finite_loss_is_warned_of(
-    last: float, warned: bool, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("last", "useless"), [(math.nan, True), (2.0, False)])
+def test_a_run_without_a_finite_loss_fails(
+    last: float, useless: bool, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_validations_find(monkeypatch, *map(with_loss, [math.nan, math.nan, last]))
-    train(tiny.config("training.best=loss"))
-    assert ("the loss was infinite or NaN at every validation: the model is useless" in caplog.text) == warned
+    said = "the loss was infinite or NaN at every validation: the model is useless"
+    with pytest.raises(TrainingError, match=said) if useless else nullcontext():
+        train(tiny.config("training.best=loss"))
+    assert RunFolder(tiny.folder / "run").finished.exists() != useless
 
 
 def test_patience_counts_validations_in_a_row(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,9 @@ def test_train_then_translate_then_evaluate(tmp_path: Path) -> None:
     )
     trained = run("train", "--config", "Käse/small.yaml", "seed=3", "--overwrite", folder=tmp_path)
     assert (trained.returncode, trained.stdout) == (0, b"")
-    assert trained.stderr.decode().endswith(f"the best model is {tmp_path}/Käse/run/model.safetensors\n")
+    assert trained.stderr.decode().endswith(
+        f"the best model is {tmp_path}/Käse/run/model.safetensors (outside checkpoints/: name it with --checkpoint)\n"
+    )
     assert "Traceback" not in trained.stderr.decode()
 
     with_model = ("--checkpoint", "Käse/run/model.safetensors")

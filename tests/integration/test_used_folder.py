@@ -1,5 +1,6 @@
 """A folder that holds a run already: what --resume accepts, what --overwrite replaces, and what neither touches."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 from tiny_runs import TinyProject, assert_same_run, at_call, sigterm, stop, update
 
 from translate.errors import CheckpointError, ConfigError, DataError
+from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training import trainer as trainer_module
@@ -77,11 +79,21 @@ def test_a_finished_run_stays_as_it_is(tiny: TinyProject, caplog: pytest.LogCapt
         train(tiny.config("training.max_epochs=2"), resume=True)
     assert contents(run.path) == before
     os.truncate(run.model, 100)
-    with pytest.raises(CheckpointError, match=r"the run's best model is lost: .*; train it again with --overwrite"):
+    with pytest.raises(CheckpointError, match=r"finished, but its model is lost: .*; train again with --overwrite"):
         train(tiny.config(), resume=True)
     run.model.unlink()
-    with pytest.raises(CheckpointError, match=r"the run's best model is lost: .*; train it again with --overwrite"):
+    with pytest.raises(CheckpointError, match=r"finished, but its model is lost: .*; train again with --overwrite"):
         train(tiny.config(), resume=True)
+
+
+@pytest.mark.parametrize("updates", [14, 16])  # at a validation, and after one
+def test_a_lost_model_is_made_again(updates: int, tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    stop(sigterm, update(updates), tiny, "training.checkpoint_every=1")
+    model = tiny.folder / "run" / "model.safetensors"
+    model.unlink()
+    run = train(tiny.config("training.checkpoint_every=1"), resume=True)
+    assert "the run's best model is lost: " in caplog.text
+    assert json.loads(run.finished.read_bytes())["best_update"] == SavedModel.load(model).about["validation"]["step"]
 
 
 def test_a_model_that_is_removed_meanwhile_is_missed(tiny: TinyProject) -> None:

@@ -85,7 +85,7 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
     """Train in the folder of the run, which no other training may use meanwhile; returns the exit code."""
     from translate.config.loading import dump_config
     from translate.pipeline import train
-    from translate.runs import RunFolder
+    from translate.runs import RunFolder, is_found
 
     assert config.output is not None, "load_config fills it in"
     run_folder = RunFolder(config.output)
@@ -104,7 +104,8 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
         how = " and --resume in place of --overwrite" if args.overwrite else " and --resume"
         log.info("%s; the run is saved. Continue with the same command%s", stop, "" if args.resume_or_start else how)
         return stop.exit_code
-    log.info("the best model is %s", run_folder.model)
+    outside = "" if is_found(run_folder) else " (outside checkpoints/: name it with --checkpoint)"
+    log.info("the best model is %s%s", run_folder.model, outside)
     return 0
 
 

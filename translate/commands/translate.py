@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from translate.config.schema import DecodingConfig
     from translate.translator import Translation, Translator
 
+OF_TRANSLATING = ("n_best", "search", "beam_size", "length_penalty", "max_ratio", "temperature", "top_k", "seed")
+
 log = logging.getLogger("translate")
 
 
@@ -77,8 +79,9 @@ def translate(args: argparse.Namespace) -> None:
     from translate.data.inventory import text_files
     from translate.translator import Translator
 
-    if args.score and args.n_best:
-        raise ConfigError("--n-best does not apply to --score, which translates nothing; leave it out")
+    if args.score and (idle := [name for name in OF_TRANSLATING if getattr(args, name) is not None]):
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in idle)
+        raise ConfigError(f"--score translates nothing: leave out {options}")
     chunks = source_lines(args)
     checkpoints = models_of(args)
     read = {"the model": checkpoints, "the text to translate": [args.input], "the text to score": [args.score]}

@@ -1,6 +1,7 @@
 """The text that a config names: read for training and validation, and encoded ahead of scoring."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -43,7 +44,9 @@ def read_training_text(config: Config) -> TextPair:
     """
     data = config.data
     if isinstance(data, LabelledDataConfig):
-        return logged(read_labelled_split(data.root, data.train))
+        text = logged(read_labelled_split(data.root, data.train))
+        check_variety(text)
+        return text
     if _wants_multi30k(data):
         download_multi30k(data.root)
     if not isinstance(data.train, list):
@@ -106,6 +109,21 @@ def read_validation_text(config: Config, train: TextPair) -> ParallelText:
     if isinstance(data, LabelledDataConfig):
         return logged(read_labelled_split(data.root, data.valid, known=set(train.target)))
     return logged(open_corpus(data, data.valid).in_memory())
+
+
+def check_variety(text: ParallelText) -> None:
+    """DataError if all texts have one label; a warning if what is read as labels may be something else."""
+    counts = Counter(text.target)
+    if len(counts) == 1:
+        raise DataError(f"{text.name}: all texts have the label {text.target[0]!r}; give texts of at least two labels")
+    once = [label for label, count in counts.items() if count == 1]
+    if 2 * len(once) > len(counts):
+        log.warning(
+            "%s: %d of %d labels occur only once; each line is label, tab, text: are they in this order?",
+            *(text.name, len(once), len(counts)),
+        )
+    elif text.target[0] in once:
+        log.warning("%s: the label %r of line 1 occurs only there: is it a header?", text.name, text.target[0])
 
 
 def warn_of_equal_sides(text: TextPair) -> None:

@@ -1,7 +1,7 @@
 """Where a run stands, and how good its model was at a validation: plain values."""
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from translate.training.loss import Sums
@@ -56,6 +56,12 @@ class Progress:
     def to_dict(self) -> dict[str, Any]:
         # JSON has no infinity.
         return {name: None if value in (-math.inf, math.inf) else value for name, value in asdict(self).items()}
+
+    def without_best(self) -> "Progress":
+        """The same with no validation so far; one that is due at this update is made again."""
+        fresh = Progress()
+        names = ("validated_step", "best_step", "best_figure", "best_nll", "validations_since_best")
+        return replace(self, **{name: getattr(fresh, name) for name in names})
 
     def is_beaten_by(self, figure: float, nll: float, *, is_score: bool) -> bool:
         """Whether a model is better than the best so far. Between scores equal to two decimals, the loss decides."""
