@@ -153,17 +153,20 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "data: {train: 5}",
-            "x.yaml:1: data.train: given 5, allowed: text (not empty) or a section with source, target or "
+            "x.yaml:1: data.train: given 5, allowed: text (not empty) or a section with split, source, target, "
+            "weight, vocabulary or "
             "a list (each text (not empty) or a section with split, source, target, weight, vocabulary); write '5'",
         ),
         (
             "data: {train: [a, 3]}",
-            "x.yaml:1: data.train: given ['a', 3], allowed: text (not empty) or a section with source, target or "
+            "x.yaml:1: data.train: given ['a', 3], allowed: text (not empty) or a section with split, source, target, "
+            "weight, vocabulary or "
             "a list (each text (not empty) or a section with split, source, target, weight, vocabulary)",
         ),
         (
             "data: {train: []}",
-            "x.yaml:1: data.train: given [], allowed: text (not empty) or a section with source, target or "
+            "x.yaml:1: data.train: given [], allowed: text (not empty) or a section with split, source, target, "
+            "weight, vocabulary or "
             "a list (each text (not empty) or a section with split, source, target, weight, vocabulary)",
         ),
         (
@@ -194,10 +197,10 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "data: {valid: {source: a, target: b, '0': 1}}",
             "x.yaml:1: data.valid.0: unknown key; allowed here: source, target",
         ),
-        ("data:\n  train:\n    source: a.de", "x.yaml:2: data.train.target: missing, allowed: a path"),
+        ("data:\n  valid:\n    source: a.de", "x.yaml:2: data.valid.target: missing, allowed: a path"),
         (
             "data:\n  train: {source: a.de, target: 5}",
-            "x.yaml:2: data.train.target: given 5, allowed: a path; write '5'",
+            "x.yaml:2: data.train.target: given 5, allowed: a path or null; write '5'",
         ),
         # contradictions
         (

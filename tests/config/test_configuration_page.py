@@ -16,7 +16,7 @@ def test_the_page_is_the_one_the_schema_makes() -> None:
 
 def test_every_key_has_a_row_with_a_meaning() -> None:
     rows = [line.split(" | ") for line in reference().split("\n") if line.startswith("| `")]
-    # Both splits share one table.
+    # A training corpus by itself and one of several share one table.
     sections = {section for _, section in all_sections()}
     assert len(rows) == sum(len(section.model_fields) for section in sections)
     assert len(rows) > 60
@@ -28,15 +28,15 @@ def test_every_key_has_a_row_with_a_meaning() -> None:
     [
         "| `seed` | a whole number from 0 to below 4294967296 | `1` |",
         "| `root` | a path | `data` |",
-        "| `train` | text (not empty) or a section with source, target or a list (each text (not empty) or a section",
+        "| `train` | text (not empty) or a section with split, source, target, weight, vocabulary or a list (each text",
         "| `dropout` | a number from 0 to below 1 | `0.1` |",
         "| `max_epochs` | a whole number above 0 or null | `10` |",
         "| `optimizer` | a section | kind adamw |",
         "| `norm` | one of pre, post | `pre` |",
         "| `data` | a section | kind parallel |",
         "## `training.schedule` with `kind: cosine`",
-        "## `data.train`, `data.valid`",
-        "## `data.train[]`",
+        "## `data.train`, `data.train[]`",
+        "## `data.valid`",
         "## `data.filter`\n",
         "## `data.filter` with `data.kind: labelled`",
     ],

@@ -14,7 +14,6 @@ from translate.config.schema import (
     Corpus,
     CosineScheduleConfig,
     DataConfig,
-    FilePair,
     InverseSqrtScheduleConfig,
     LabelledDataConfig,
     LabelledFilterConfig,
@@ -80,7 +79,7 @@ def test_values_of_every_type_are_read() -> None:
     )
     assert config.seed == 7
     assert (config.data.source, config.data.target, config.data.download) == ("no", "on", True)
-    assert config.data.train == FilePair(source=Path.cwd() / "configs/a.no", target=Path("/b.on"))
+    assert config.data.train == Corpus(source=Path.cwd() / "configs/a.no", target=Path("/b.on"))
     assert (config.training.max_epochs, config.training.max_steps, config.training.clip_norm) == (None, 1000, 2.0)
     assert config.training.optimizer == AdamWConfig(lr=3e-4, betas=(0.9, 0.1))
 

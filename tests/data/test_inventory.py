@@ -33,5 +33,5 @@ def test_files_by_name(folder: Path) -> None:
     crawl = {"source": folder / "crawl/*.de", "target": folder / "crawl/*.en"}
     expected = {"crawl/a.de", "crawl/a.en"}
     data = DataConfig(root=folder / "absent", valid=FilePair(source=folder / "absent.de", target=folder / "absent.en"))
-    assert names(data.model_copy(update={"train": FilePair(**crawl)}), folder) == {*expected, "absent.de", "absent.en"}
+    assert names(data.model_copy(update={"train": Corpus(**crawl)}), folder) == {*expected, "absent.de", "absent.en"}
     assert names(data.model_copy(update={"train": ["train", Corpus(**crawl)]}), folder) >= expected

@@ -1,12 +1,15 @@
 """What is said of text that does not look as it should."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from translate.config.schema import Config, Corpus, DataConfig
 from translate.data.corpus import ParallelText, Part, TextPair
-from translate.data.reading import check_variety, warn_of_copies, warn_of_shifts
+from translate.data.reading import check_variety, read_training_text, warn_of_copies, warn_of_shifts
+from translate.data.selection import repeat_pairs
 from translate.errors import DataError
 
 RNG = np.random.default_rng(1)
@@ -103,3 +106,13 @@ def test_a_single_label() -> None:
         DataError, match=r"^train\.tsv: all texts have the label 'de'; give texts of at least two labels$"
     ):
         check_variety(ParallelText("train.tsv", ["a", "b"], ["de", "de"], "", "", "x", unit="texts"))
+
+
+@pytest.mark.parametrize("weight", [1, 3])
+def test_a_corpus_by_itself(weight: int, tmp_path: Path) -> None:
+    for language in ("de", "en"):
+        (tmp_path / f"clean.{language}").write_text("a\nb\n", encoding="utf-8")
+    corpus = Corpus(split="clean", weight=weight)
+    text = read_training_text(Config(data=DataConfig(root=tmp_path, train=corpus)))
+    assert list(text.source) == ["a", "b"]
+    assert len(repeat_pairs(np.arange(2, dtype=np.int32), text)) == 2 * weight

@@ -68,7 +68,7 @@ class FilePair(Section):
 
 
 class Corpus(Section):
-    """One of several training corpora: a split, or two files as above."""
+    """A training corpus: a split, or two files as for `valid`."""
 
     split: Split | None = Field(None, description="Name of a split in `root`. Or give source and target.")
     source: AnyPath | None = Field(None, description="File with one source sentence per line; wildcards allowed.")
@@ -96,7 +96,7 @@ class Corpus(Section):
 
     @classmethod
     def of(cls, text: "str | FilePair | Corpus") -> "Corpus":
-        """The corpus that a short form stands for: the name of a split, or two files."""
+        """The corpus that a short form stands for: the name of a split, or two files of validation text."""
         match text:
             case str():
                 return cls(split=text)
@@ -143,10 +143,9 @@ class DataConfig(CorpusConfig):
     kind: Literal["parallel"] = Field("parallel", description="Sentences and their translations.")
     source: str = Field("de", min_length=1, description="Source language: its code, which is also the file ending.")
     target: str = Field("en", min_length=1, description="Target language: its code, which is also the file ending.")
-    train: Split | FilePair | Annotated[list[Split | Corpus], Field(min_length=1)] = Field(
+    train: Split | Corpus | Annotated[list[Split | Corpus], Field(min_length=1)] = Field(
         "train",
-        description="Training text: the name of a split in `root`; or two files, by name; or a list of corpora, each "
-        "the name of a split or a section.",
+        description="Training text: the name of a split in `root`; or a corpus, such as two files; or a list of these.",
     )
     valid: Split | FilePair = Field(
         "val", description="Validation text: the name of a split in `root`, or two files, by name."

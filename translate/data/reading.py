@@ -49,9 +49,9 @@ def read_training_text(config: Config) -> TextPair:
         return text
     if _wants_multi30k(data):
         download_multi30k(data.root)
-    if not isinstance(data.train, list):
-        return logged(open_corpus(data, data.train))
     corpora = data.corpora
+    if not isinstance(data.train, list) and corpora[0].weight == 1:
+        return logged(open_corpus(data, corpora[0]))
     return logged(
         join_corpora(
             [logged(open_corpus(data, corpus), corpus.weight) for corpus in corpora],
