@@ -272,6 +272,10 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
     ("override", "problem"),
     [
         ("training.lrr=3", "training.lrr: unknown key; allowed here: "),
+        ("training.learning_rate=3", "training.learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
+        ("learning_rate=3", "learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
+        ("training.early_stopping=3", "training.early_stopping: unknown key; did you mean 'training.patience'?"),
+        ("model.hidden_size=3", "model.hidden_size: unknown key; did you mean 'model.d_model'?"),
         ("training.max_epoch=3", "training.max_epoch: unknown key; did you mean 'max_epochs'?"),
         ("trainig.max_epochs=3", "trainig: unknown key; did you mean 'training'?"),
         ("foo", "write section.key=value"),

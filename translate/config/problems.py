@@ -175,7 +175,24 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
         return f"unknown key; write a space after the colon, '{name}: {value}'"
     if near := difflib.get_close_matches(key, known, n=1):
         return f"unknown key; did you mean {near[0]!r}?"
+    if described := _described_as(key, above):
+        return f"unknown key; did you mean {described!r}?"
     return f"unknown key; allowed here: {', '.join(known)}"
+
+
+def _described_as(key: str, above: KeyPath) -> str | None:
+    """The setting of the same top-level section whose description has the words of a key, and least besides: for
+    training.learning_rate, it is training.optimizer.lr."""
+    words = key.replace("_", " ").lower()
+    found = [
+        (len(description), f"{home}.{name}")
+        for home, section in all_sections()
+        for name, field in section.model_fields.items()
+        if (not above or home.split(".")[0] == above[0])
+        and words in (description := (field.description or "").lower().replace("-", " "))
+    ]
+    # A single word is in too many of them.
+    return min(found)[1] if found and " " in words else None
 
 
 def _kinds(kinds: list[str]) -> str:

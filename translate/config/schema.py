@@ -310,7 +310,9 @@ class EncoderConfig(Section):
     """The embedding and the encoder, with the settings that they share with a decoder."""
 
     kind: Literal["transformer", "classifier"]
-    d_model: Size = Field(256, description="Width of the model: length of the vector of each token between the blocks.")
+    d_model: Size = Field(
+        256, description="Width of the model (hidden size): length of the vector of each token between the blocks."
+    )
     ffn: Size = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
     encoder_layers: Size = Field(3, description="Number of encoder blocks.")
     heads: Size = Field(
@@ -402,8 +404,8 @@ class BatchConfig(Section):
 
     max_tokens: PositiveInt = Field(
         4096,
-        description="Maximum number of tokens on the longer side of a batch, including padding: number of rows times "
-        "longest sentence.",
+        description="Batch size: maximum number of tokens on the longer side of a batch, including padding (number of "
+        "rows times longest sentence).",
     )
     max_sentences: PositiveInt | None = Field(None, description="Maximum number of sentence pairs in a batch.")
     accumulate: PositiveInt = Field(
