@@ -155,7 +155,9 @@ def _first_misaligned_line(source: Text, target: Text) -> int:
     after = np.abs(np.log(long[len(long) - len(short) :] / short) - usual)
     zero = np.zeros(1)
     costs = np.cumsum(np.concatenate((zero, before))) + np.cumsum(np.concatenate((zero, after[::-1])))[::-1]
-    return int(costs.argmin()) + 1
+    # A file that was cut off lacks lines at its end: preferred if that costs as little, up to chance in a line or two.
+    at_the_end = costs[-1] - costs.min() <= 2 * costs.min() / len(short)
+    return (len(short) if at_the_end else int(costs.argmin())) + 1
 
 
 def _excerpt(lines: Text, line: int) -> str:

@@ -52,13 +52,12 @@ def read_training_text(config: Config) -> TextPair:
     corpora = data.corpora
     if not isinstance(data.train, list) and corpora[0].weight == 1:
         return logged(open_corpus(data, corpora[0]))
-    return logged(
-        join_corpora(
-            [logged(open_corpus(data, corpus), corpus.weight) for corpus in corpora],
-            [corpus.weight for corpus in corpora],
-            [corpus.vocabulary for corpus in corpora],
-        )
+    joined = join_corpora(
+        [logged(open_corpus(data, corpus), corpus.weight) for corpus in corpora],
+        [corpus.weight for corpus in corpora],
+        [corpus.vocabulary for corpus in corpora],
     )
+    return joined if len(corpora) == 1 else logged(joined)
 
 
 def _wants_multi30k(data: DataConfig) -> bool:
