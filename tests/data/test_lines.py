@@ -11,7 +11,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from packed import PACK, write
 
@@ -40,7 +40,9 @@ def test_lines_are_read_exactly(tmp_path: Path, name: str, content: str, lines: 
     assert read_lines(write(tmp_path / name, content)) == lines
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
+# Without NUL: a short text with one may look like UTF-16, and is refused.
+@example(["a line with one \0"])
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff\0"))))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     path = tmp_path_factory.mktemp("text") / "text.de"
     assert read_lines(write(path, "".join(f"{line}\n" for line in lines))) == lines
