@@ -273,7 +273,7 @@ def test_no_word_is_left(run: Run) -> None:
 def test_no_pair_is_left(run: Run) -> None:
     said = run("data.filter.max_ratio=0.5")
     assert said.code == 2
-    assert "error: train: no pair is left to train on (dropped 200 pairs: one side over 0.5 times the other" in said.err
+    assert "error: train: nothing is left to train on (dropped 200 pairs: one side over 0.5 times the other" in said.err
     assert said.err.endswith("; see data.filter\n")
 
 

@@ -199,5 +199,5 @@ def test_long_and_empty_texts_are_left_out_whatever_their_labels() -> None:
     pairs, report = select_texts(dataset, LabelledFilterConfig(max_tokens=9), text)
     assert pairs.tolist() == [0, 2]
     assert report == ["dropped 1 text: empty (first: line 2)", "dropped 1 text: more than 9 tokens (first: line 4)"]
-    with pytest.raises(DataError, match=r"train\.tsv: no text is left to train on .*; see data\.filter$"):
+    with pytest.raises(DataError, match=r"train\.tsv: nothing is left to train on .*; see data\.filter$"):
         select_texts(dataset, LabelledFilterConfig(max_tokens=2), text)

@@ -67,7 +67,7 @@ def test_nothing_left_is_an_error() -> None:
     with pytest.raises(DataError) as caught:
         selected([("", "a"), ("b", "")], FilterConfig())
     assert str(caught.value) == (
-        "train: no pair is left to train on (dropped 2 pairs: an empty side (first: line 1)); see data.filter"
+        "train: nothing is left to train on (dropped 2 pairs: an empty side (first: line 1)); see data.filter"
     )
     with pytest.raises(DataError, match=r"data\.filter, where `untranslated: false` keeps text without letters$"):
         selected([("", "a"), ("b", "!")], FilterConfig())

@@ -76,7 +76,7 @@ def evaluate(args: argparse.Namespace) -> None:
     warn_of_text(text, list(references.values()), translator)
     settings = settings_of(translator, args)
     how = "" if translator.predicts_labels else f"; {describe(settings)}"
-    log.info("%s: %d %s, %s%s", text.name, len(text.source), text.unit, text.variant, how)
+    log.info("%s: %s, %s%s", text.name, text.counted(len(text.source)), text.variant, how)
     if another := another_report(report, text, list(references), settings, translator):
         log.warning("overwriting %s, a report for %s; to keep both, use --json FILE.json", report, another)
     scored = score(

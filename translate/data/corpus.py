@@ -56,6 +56,10 @@ class TextPair:
     parts: tuple[Part, ...] = ()
     vocabulary: "TextPair | None" = None
 
+    def counted(self, number: int) -> str:
+        """A number of pairs or texts, for messages."""
+        return f"{number} {self.unit if number != 1 else self.unit.removesuffix('s')}"
+
     def in_memory(self) -> "ParallelText":
         """The same in memory."""
         return ParallelText(**{**vars(self), "source": list(self.source), "target": list(self.target)})

@@ -220,7 +220,7 @@ def open_corpus(data: DataConfig, corpus: str | FilePair | Corpus) -> TextPair:
 def logged(text: Read, weight: int = 1) -> Read:
     """The text itself; what it is goes into the log."""
     often = f", {weight} times an epoch" if weight > 1 else ""
-    log.info("%s: %d %s, %s%s", text.name, len(text.source), text.unit, text.variant, often)
+    log.info("%s: %s, %s%s", text.name, text.counted(len(text.source)), text.variant, often)
     return text
 
 

@@ -39,18 +39,16 @@ def select_texts(dataset: Dataset, config: LabelledFilterConfig, text: TextPair)
 
 
 def _drop(reasons: Sequence[tuple[str, NDArray[np.bool_]]], text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
-    what = text.unit.removesuffix("s")
     kept = np.ones(len(text.source), dtype=bool)
     report = []
     for reason, applies in reasons:
         dropped = np.flatnonzero(kept & applies)
         kept[dropped] = False
         if dropped.size:
-            items = f"1 {what}" if dropped.size == 1 else f"{dropped.size} {text.unit}"
-            report.append(f"dropped {items}: {reason} (first: {text.place(dropped[0])})")
+            report.append(f"dropped {text.counted(dropped.size)}: {reason} (first: {text.place(dropped[0])})")
     if not kept.any():
         hint = ", where `untranslated: false` keeps text without letters" if WORDLESS in " ".join(report) else ""
-        raise DataError(f"{text.name}: no {what} is left to train on ({'; '.join(report)}); see data.filter{hint}")
+        raise DataError(f"{text.name}: nothing is left to train on ({'; '.join(report)}); see data.filter{hint}")
     return np.flatnonzero(kept).astype(np.int32), report  # half the memory of int64
 
 
