@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from translate import pipeline
+from translate import pipeline, preparing
 from translate.config.schema import Config
 from translate.data.corpus import read_split
 from translate.data.dataset import CorpusCache
@@ -105,7 +105,7 @@ def main() -> None:
             },
         }
     )
-    measured(pipeline, "read_training_text", lambda _: "check and hash the training text")
+    measured(preparing, "read_training_text", lambda _: "check and hash the training text")
     measured(CorpusCache, "codecs", lambda _: "codecs, learned or from the cache")
     measured(CorpusCache, "dataset", lambda asked: f"ids of {asked[2].name}, encoded or from the cache")
     measured(pipeline, "plan_batches", lambda _: "choose pairs, plan an epoch")

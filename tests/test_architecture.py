@@ -36,6 +36,7 @@ STAGES = (
     "scoring",
     "runs",
     "resuming",
+    "preparing",
     "pipeline",
     "commands",
 )

@@ -19,7 +19,7 @@ import torch
 from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, write_split
 from torch import Tensor
 
-from translate import pipeline, resuming, runs, validation
+from translate import pipeline, preparing, resuming, runs, validation
 from translate.config.keys import all_sections
 from translate.config.loading import config_to_dict, load_config
 from translate.data import reading
@@ -263,7 +263,7 @@ def test_files_of_the_training_text_are_not_encoded_once_more_as_splits(tiny: Ti
 def test_a_missing_validation_file_is_noticed_before_training_text_is_read(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "read_training_text", pytest.fail)
+    monkeypatch.setattr(preparing, "read_training_text", pytest.fail)
     for name in ("absent.de", "absent*.de"):
         with pytest.raises(DataError, match="absent"):
             train(tiny.config(f"data.valid={{source: {name}, target: {tiny.corpus}/val.en}}"))
@@ -691,7 +691,7 @@ def test_files_with_the_names_of_a_download_are_the_users_unless_one_is_asked_fo
     for name in ("train.de.gz", "train.en.gz"):
         (tiny.folder / "mine").mkdir(exist_ok=True)
         (tiny.folder / "mine" / name).touch()
-    monkeypatch.setattr(pipeline, "read_training_text", pytest.fail)
+    monkeypatch.setattr(preparing, "read_training_text", pytest.fail)
     with pytest.raises(DataError, match="hold out a few hundred lines"):
         train(tiny.config(f"data.root={tiny.folder}/mine"))
 

@@ -14,7 +14,8 @@ from translate.config.schema import Config, TextConfig
 from translate.data.dataset import CorpusCache
 from translate.data.reading import read_training_text
 from translate.model_file import SavedModel, fresh_model, weights_of
-from translate.pipeline import plan_batches, train, training_set
+from translate.pipeline import train
+from translate.preparing import plan_batches, training_set
 from translate.runs import RunFolder
 from translate.text.build import build_codecs
 

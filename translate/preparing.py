@@ -1,0 +1,113 @@
+"""The text of a run: from the files that a config names to the batches of an epoch."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from translate.config.schema import BpeTokenizerConfig, Config, LabelledDataConfig
+from translate.data.batching import BatchPlan
+from translate.data.corpus import ParallelText, TextPair
+from translate.data.dataset import CorpusCache, Dataset
+from translate.data.reading import (
+    check_validation_text,
+    encode_other_splits,
+    log_unknown_share,
+    read_training_text,
+    read_validation_text,
+    warn_of_copies,
+    warn_of_shifts,
+)
+from translate.data.resegmented import ResegmentedDataset
+from translate.data.selection import repeat_pairs, select_pairs, select_texts
+from translate.decoding.search import LEAST_RATIO, ratio_for
+from translate.model.build import Model
+from translate.model_file import SavedModel
+from translate.text.codec import Codec
+from translate.training.trainer import TrainingSet
+
+log = logging.getLogger("translate")
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """What a run reads: training and validation text, the codecs, and the same text as ids."""
+
+    train: TextPair
+    valid: ParallelText
+    codecs: tuple[Codec, Codec]
+    train_set: Dataset
+    valid_set: Dataset
+
+    def identity(self) -> dict[str, Any]:
+        """Plain values that differ if anything in the text or its ids does."""
+        return {
+            "train": [self.train.source_sha256, self.train.target_sha256, *(part.weight for part in self.train.parts)],
+            "valid": [self.valid.source_sha256, self.valid.target_sha256],
+            "codecs": [codec.fingerprint for codec in self.codecs],
+        }
+
+
+def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
+    """Read and encode the text, with the codecs of the model that training starts from, if there is one."""
+    check_validation_text(config)  # before millions of lines are read
+    text = read_training_text(config)
+    valid_text = read_validation_text(config, text)
+    warn_of_copies(text, valid_text)
+    assert config.data.cache is not None, "load_config fills it in"
+    cache = CorpusCache(config.data.cache)
+    languages = config.data.source, config.data.target
+    codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, text)
+    dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
+    if not dataset.labelled:
+        warn_of_shifts(dataset.source.lengths, dataset.target.lengths, text)
+        warn_of_shifts(valid_set.source.lengths, valid_set.target.lengths, valid_text)
+    log_unknown_share(valid_set)
+    encode_other_splits(config, cache, codecs)
+    return PreparedText(text, valid_text, codecs, dataset, valid_set)
+
+
+def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
+    """`config` with decoding.max_ratio estimated from the training pairs, unless it is set."""
+    if config.decoding.max_ratio is not None:
+        return config
+    lengths = plan.source_lengths[plan.pairs], plan.target_lengths[plan.pairs]
+    ratio = ratio_for(*lengths, config.decoding.max_extra)
+    if ratio > LEAST_RATIO:
+        log.info("decoding.max_ratio set to %g: training pairs have many target tokens per source token", ratio)
+    return config.model_copy(update={"decoding": config.decoding.model_copy(update={"max_ratio": ratio})})
+
+
+def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
+    """Which pairs are trained on, and how they are batched; what was dropped goes into the log."""
+    if isinstance(config.data, LabelledDataConfig):
+        pairs, report = select_texts(dataset, config.data.filter, text)
+    else:
+        pairs, report = select_pairs(dataset, config.data.filter, text)
+    for line in report:
+        log.info("%s: %s", text.name, line)
+    pairs = repeat_pairs(pairs, text)
+    plan = BatchPlan(pairs, dataset.source.lengths, dataset.target.lengths, config.training.batch, config.seed)
+    shapes, most = plan.shapes(0), config.training.batch.max_tokens
+    log.info("%s: updates per epoch: %d, padding: %.1f%%", text.name, len(plan.epoch(0)), 100 * shapes.padding_share())
+    if longer := int((np.maximum(shapes.source, shapes.target) > most).sum()):
+        log.info(
+            "%s: %s longer than training.batch.max_tokens (%d), each in a batch of its own: %d; "
+            "data.filter.max_tokens drops them",
+            *(text.name, text.unit, most, longer),
+        )
+    return plan
+
+
+def training_set(
+    config: Config, dataset: Dataset, text: TextPair, codecs: tuple[Codec, Codec], model: Model
+) -> TrainingSet:
+    """The pairs to train on: those of `dataset`, or with BPE-dropout the same ones cut differently in each epoch."""
+    tokenizer = config.text.tokenizer
+    if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
+        return dataset
+    longest = min(config.data.filter.max_tokens, model.longest - 1)
+    return ResegmentedDataset(
+        dataset, text.in_memory(), codecs, share=tokenizer.dropout, longest=longest, seed=config.seed
+    )
