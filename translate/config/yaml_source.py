@@ -104,7 +104,7 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
     def given(node: Node, path: str, depth: int = 0) -> Given:
         line = node.start_mark.line + 1
         if depth > DEEPEST:
-            raise ConfigError(f"{place(line)}: not YAML: nested too deeply")
+            raise ConfigError(f"{place(line)}: nested too deeply")
         value: Any
         if isinstance(node, MappingNode):
             value = {}
@@ -141,7 +141,7 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
         remedy = "".join(f"; {remedy}" for symptom, remedy in _REMEDIES.items() if symptom in what)
         raise ConfigError(f"{place(mark.line + 1)}: not YAML (column {mark.column + 1}): {what}{remedy}") from None
     except RecursionError:
-        raise ConfigError(f"{place(1)}: not YAML: nested too deeply") from None
+        raise ConfigError(f"{place(1)}: nested too deeply") from None
     return Given(None, place(1), folder) if node is None else given(node, "")
 
 
