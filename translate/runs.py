@@ -89,6 +89,8 @@ class RunFolder:
 
     def damage_of_model(self) -> str | None:
         """What is wrong with the best model, if it is missing or damaged."""
+        if not self.model.exists():
+            return f"{self.model} is missing"
         try:
             read_tensors(self.model)
         except CheckpointError as error:

@@ -92,7 +92,7 @@ def test_a_lost_model_is_made_again(updates: int, tiny: TinyProject, caplog: pyt
     model = tiny.folder / "run" / "model.safetensors"
     model.unlink()
     run = train(tiny.config("training.checkpoint_every=1"), resume=True)
-    assert "the run's best model is lost: " in caplog.text
+    assert f"the run's best model is lost: {model} is missing; the next validation makes another" in caplog.text
     assert json.loads(run.finished.read_bytes())["best_update"] == SavedModel.load(model).about["validation"]["step"]
 
 
