@@ -101,10 +101,8 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
             problems.append(f"{place(line)}: {path or 'top level'}: {text!r} has an invalid character; remove it")
         return readable
 
-    def given(node: Node, path: str, depth: int = 0) -> Given:
+    def given(node: Node, path: str) -> Given:
         line = node.start_mark.line + 1
-        if depth > DEEPEST:
-            raise ConfigError(f"{place(line)}: nested too deeply")
         value: Any
         if isinstance(node, MappingNode):
             value = {}
@@ -119,17 +117,17 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
                 if key in lines:
                     problems.append(f"{place(key_line)}: {dotted}: given twice, first on line {lines[key]}")
                 lines.setdefault(key, key_line)
-                child = given(value_node, dotted, depth + 1)
+                child = given(value_node, dotted)
                 # The line of the key, because the value of a section starts one line below.
                 value[key] = Given(child.value, place(key_line), folder)
         elif isinstance(node, SequenceNode):
-            value = [given(item, path, depth + 1) for item in node.value]
+            value = [given(item, path) for item in node.value]
         else:
             value = _scalar(node, text_of(node, path))
         return Given(value, place(line), folder)
 
     try:
-        _refuse_aliases_and_tags(text)
+        _refuse_what_no_config_needs(text)
         node = yaml.compose(text, Loader=_Loader)
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
@@ -140,8 +138,6 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
         what = ", ".join(part for part in (error.context, error.problem) if part)
         remedy = "".join(f"; {remedy}" for symptom, remedy in _REMEDIES.items() if symptom in what)
         raise ConfigError(f"{place(mark.line + 1)}: not YAML (column {mark.column + 1}): {what}{remedy}") from None
-    except RecursionError:
-        raise ConfigError(f"{place(1)}: nested too deeply") from None
     return Given(None, place(1), folder) if node is None else given(node, "")
 
 
@@ -150,10 +146,18 @@ def to_yaml(values: dict[str, Any]) -> str:
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
 
 
-def _refuse_aliases_and_tags(text: str) -> None:
-    """With either, a line would not show the value that it gives; to share settings, configs have `extends`."""
+def _refuse_what_no_config_needs(text: str) -> None:
+    """Raises ComposerError at the first alias, tag or level below the deepest.
+
+    With aliases and tags, a line would not show the value that it gives; to share settings, configs have `extends`.
+    Thousands of levels would take PyYAML minutes, and more recursion than Python allows.
+    """
+    depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         mark = cast(yaml.Mark, event.start_mark)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise ComposerError(None, None, "nested too deeply", mark)
         if isinstance(event, yaml.AliasEvent):
             raise ComposerError(None, None, f"*{event.anchor}: aliases are not supported; use extends", mark)
         if tag := getattr(event, "tag", None):
