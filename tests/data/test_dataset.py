@@ -336,12 +336,13 @@ def test_an_interrupted_write_leaves_nothing(
     assert len(cache.dataset(TRAIN)) == 3
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_noticed_before_codecs_are_learned(tmp_path: Path, cutting: list[str]) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
         DataError, match=r"^cannot write to the cache folder .*file/cache: Not a directory; .*data\.cache=F"
     ):
         Opened(tmp_path / "file" / "cache")
+    assert cutting == []
 
 
 def test_processes_encode_a_text_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,8 @@ class CorpusCache:
         name = f"codecs-{_digest([FORMAT, settings, languages, hashes])}"
         codecs = self._read(name, _parse_codecs)
         if codecs is None:
+            with self._writing():  # Fails now rather than after minutes of learning.
+                self._folder.mkdir(parents=True, exist_ok=True)
             log.info("%s: learning tokenizers and vocabularies", text.name)
             codecs = build_codecs(config, languages, text.source, text.target)
             self._write(name, [codec.to_dict() for codec in codecs], codecs)
