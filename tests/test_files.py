@@ -1,14 +1,15 @@
 """Locks that keep processes apart, also where the file system has none. Files written whole: tests/test_storage.py."""
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
-import filelock
 import pytest
+from filelock import FileLock
 
 from translate.errors import CheckpointError
-from translate.files import try_lock, wait_for_lock
+from translate.files import NO_LOCKS, try_lock, wait_for_lock
 from translate.runs import RunFolder
 
 
@@ -40,24 +41,23 @@ def test_where_open_files_cannot_be_removed_the_lock_is_free_all_the_same(
         assert alone
 
 
-@pytest.mark.parametrize("error", [NotImplementedError(), OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))])
-def test_file_systems_without_locks_do_without(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(self: filelock.FileLock) -> None:
-        raise error
+@pytest.mark.parametrize("number", NO_LOCKS)
+def test_file_systems_without_locks_do_without(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    (tmp_path / "other").touch()  # left by a process that was killed
     with wait_for_lock(tmp_path / "lock") as locked, try_lock(tmp_path / "other") as alone:
         assert not locked
         assert alone
 
 
 def test_the_lock_of_another_user_is_no_missing_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: filelock.FileLock) -> None:
+    def refuse(self: FileLock) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    monkeypatch.setattr(FileLock, "acquire", refuse)
     with pytest.raises(PermissionError), try_lock(tmp_path / "lock"):
         pass
     with (

@@ -13,6 +13,7 @@ from translate import Translator
 from translate.config.schema import Config, FilterConfig
 from translate.decoding.rescore import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
+from translate.model.transformer import Transformer
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.text.codec import Codec
 from translate.text.spacing import Spacing
@@ -159,15 +160,19 @@ def test_other_errors_of_a_search_are_not_taken_for_a_lack_of_memory(
         translator.translate(["ein Hund bellt."])
 
 
-def test_too_little_memory_for_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> SavedModel:
+@pytest.mark.parametrize(("owner", "name"), [(SavedModel, "load"), (SavedModel, "model"), (Transformer, "to")])
+def test_too_little_memory_for_the_weights(
+    owner: type, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> object:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(SavedModel, "load", refuse)
+    model = save_model(tmp_path / "model.safetensors")
+    monkeypatch.setattr(owner, name, refuse)
     with pytest.raises(
         TrainingError, match=r"^out of memory for the model's weights; free some memory, or use another"
     ):
-        Translator.load(tmp_path / "model.safetensors", "cpu")
+        Translator.load(model, "cpu")
 
 
 def test_weights_are_held_once(tmp_path: Path) -> None:

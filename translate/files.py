@@ -70,7 +70,7 @@ def try_lock(path: Path) -> Iterator[bool]:
     On file systems without locks, it always yields True. OSError if the file cannot be opened, as when it belongs to
     another user.
     """
-    lock = FileLock(path, timeout=0)
+    lock = _file_lock(path, timeout=0)
     try:
         _acquire(lock)
         alone = True
@@ -90,7 +90,7 @@ def wait_for_lock(path: Path) -> Iterator[bool]:
     on file systems without locks it does not wait, and yields False. OSError if the folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
+    lock = _file_lock(path)
     _acquire(lock)
     try:
         yield lock.is_locked
@@ -100,11 +100,14 @@ def wait_for_lock(path: Path) -> Iterator[bool]:
         lock.release()
 
 
+def _file_lock(path: Path, timeout: float = -1) -> FileLock:
+    # The fallback to a file whose existence is the lock would keep everybody out after its process has been killed.
+    return FileLock(path, timeout, fallback_to_soft=False)
+
+
 def _acquire(lock: FileLock) -> None:
     try:
         lock.acquire()
-    except NotImplementedError:
-        pass
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise

@@ -45,9 +45,9 @@ class SavedModel:
         write_tensors(path, self.weights, values)
 
     @classmethod
-    def load(cls, path: Path, device: str = "cpu") -> "SavedModel":
+    def load(cls, path: Path) -> "SavedModel":
         """Read a model file. CheckpointError if it is missing, damaged, or not a model."""
-        tensors, values = read_tensors(path, device)
+        tensors, values = read_tensors(path)
         if values.get("format") != FORMAT:
             found = values.get("format", "unknown")
             raise CheckpointError(
@@ -61,11 +61,11 @@ class SavedModel:
         return cls(config, source, target, tensors, values["about"])
 
     def model(self) -> Model:
-        """The model itself, in evaluation mode, on the device of the weights."""
+        """The model itself, in evaluation mode, on the CPU."""
         with WithoutDrawing():
             model = fresh_model(self.config, self.source, self.target)
         load_weights(model, self.weights)
-        return model.to(next(iter(self.weights.values())).device).eval()
+        return model.eval()
 
 
 class WithoutDrawing(TorchFunctionMode):

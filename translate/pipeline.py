@@ -85,6 +85,7 @@ def train(
         keep_memory(one_heap=dtype is torch.float32)
 
     model = prepare_model(config, text, plan, start, device)
+    del start  # Its weights take as much memory as the model.
     processes.seed_each_process(config.seed)
     about = {
         "train": text.train.variant,
@@ -111,6 +112,7 @@ def train(
     )
     if resume:
         trainer.resume(tensors, values)
+        del tensors  # as large as the model and its optimizer, which have copied them
         log.info("resuming after update %d of %d", trainer.progress.step, trainer.total_steps)
     # Written only now, when nothing can refuse these settings any more. `asked` lacks the max_ratio estimated from this
     # text, because a config that extends the written one may be for other text.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from translate.config.loading import config_from_dict, differences
-from translate.config.schema import Config, CosineScheduleConfig, LinearScheduleConfig
+from translate.config.schema import Config, DecayConfig
 from translate.errors import CheckpointError, ConfigError
 
 # Settings that say where files are, what is shown and how processes share the work, but not what is computed. Those of
@@ -98,7 +98,7 @@ def _bound_to_the_end(config: Config, key: str) -> str | None:
     No schedule depends on patience.
     """
     schedule = config.training.schedule
-    if key != PATIENCE and isinstance(schedule, CosineScheduleConfig | LinearScheduleConfig):
+    if key != PATIENCE and isinstance(schedule, DecayConfig):
         return f"the {schedule.kind} schedule depends on the length of the run"
     if config.training.average_last is not None:
         return "training.average_last depends on where the run ends"

@@ -52,8 +52,8 @@ def tensor_files(folder: Path) -> list[Path]:
         raise CheckpointError(f"the folder {folder} cannot be read: {error.strerror}") from error
 
 
-def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `write_tensors` wrote, with the tensors on `device`.
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `write_tensors` wrote.
 
     Raises:
         CheckpointError: the file is missing, damaged, or not one of ours.
@@ -73,7 +73,7 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except (SafetensorError, OSError, RuntimeError) as error:
         if _modified(path) != written:  # Training has put a newer file in its place.
-            return read_tensors(path, device)
+            return read_tensors(path)
         if isinstance(error, RuntimeError):
             raise
         raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}") from error
@@ -85,9 +85,9 @@ def read_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
         raise CheckpointError(f"{path} is damaged: its metadata cannot be read ({error})") from error
     if _digest(tensors, metadata[VALUES]) != metadata[DIGEST]:
         if _modified(path) != written:
-            return read_tensors(path, device)
+            return read_tensors(path)
         raise CheckpointError(f"{path} is damaged, or was changed by another program: its checksum does not match")
-    return {name: tensor.to(device) for name, tensor in tensors.items()}, values
+    return tensors, values
 
 
 def _modified(path: Path) -> int | None:

@@ -83,16 +83,18 @@ class Translator:
         paths = [path] if isinstance(path, str | Path) else list(path)
         if not paths:
             raise ValueError("no model file is given")
-        where = str(resolve_device(device))
+        where = resolve_device(device)
         with explained_lack_of_memory(lambda: "for the model's weights; free some memory, or use another device"):
-            first, *others = (SavedModel.load(Path(each), where) for each in paths)
-        for each, other in zip(paths[1:], others, strict=True):
-            if (other.source, other.target) != (first.source, first.target):
-                raise CheckpointError(
-                    f"{each} and {paths[0]} have different tokenizers or vocabularies, and cannot form an ensemble; "
-                    "train them with the same `text` section on the same text"
-                )
-        return cls(first, *others)
+            first, *others = (SavedModel.load(Path(each)) for each in paths)
+            for each, other in zip(paths[1:], others, strict=True):
+                if (other.source, other.target) != (first.source, first.target):
+                    raise CheckpointError(
+                        f"{each} and {paths[0]} have different tokenizers or vocabularies, and cannot form an "
+                        "ensemble; train them with the same `text` section on the same text"
+                    )
+            translator = cls(first, *others)
+            translator.model.to(where)
+        return translator
 
     @property
     def predicts_labels(self) -> bool:

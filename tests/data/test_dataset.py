@@ -1,6 +1,7 @@
 """Encoded text, and the folder that keeps it."""
 
 import errno
+import fcntl
 import json
 import logging
 import os
@@ -13,7 +14,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import filelock
 import numpy as np
 import pytest
 
@@ -373,10 +373,10 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 
 def test_without_locks_it_may_be_of_a_process_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: filelock.FileLock) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
-    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
     encode, started = CorpusCache._encode, Event()
 
     def slowly(self: CorpusCache, name: str, *arguments: Any) -> list[str]:

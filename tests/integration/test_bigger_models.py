@@ -2,26 +2,33 @@
 
 import math
 import re
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import torch
 from test_trouble import trainer_of
-from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, sigterm, stop, update
+from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, at_call, sigterm, stop, update
 from torch import Tensor
 
+from translate import model_file
 from translate.data.dataset import Dataset, EncodedText
 from translate.pipeline import train
 from translate.runs import RunFolder
+from translate.storage import read_tensors
+from translate.training import checkpoint
 from translate.training import rehearsal as rehearsal_module
 from translate.training.distributed import SINGLE_PROCESS
 from translate.training.memory import TensorMemory, lasting_memory
 from translate.training.parallel import Single
 from translate.training.recorded import RecordedUpdate
 from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
-from translate.training.tracking import Bar
+from translate.training.tracking import Bar, NoBar
 from translate.training.trainer import Trainer
 
 # With dropout, which is to be the same the second time.
@@ -202,3 +209,40 @@ def test_what_is_free_is_shared_and_what_is_to_come_counts(
     ):
         torch.zeros(1)
     assert any(line.startswith("warning: training needs more than") for line in said) == warned
+
+
+@pytest.mark.parametrize("begin", ["resumed", "started from a model"])
+def test_weights_that_were_loaded_are_not_kept_beside_the_model(begin: str, tiny: TinyProject) -> None:
+    overrides: tuple[str, ...] = ()
+    if begin == "resumed":
+        stop(sigterm, update(3), tiny)
+    else:
+        overrides = (f"training.start_from={train(tiny.config()).model}", f"output={tiny.folder}/tuned")
+    loaded: list[weakref.ref[Tensor]] = []
+
+    def remembering(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors, values = read_tensors(path)
+        # Optimizers work on, instead of copying, what is loaded for them.
+        loaded.extend(weakref.ref(tensor) for name, tensor in tensors.items() if not name.startswith("optimizer."))
+        return tensors, values
+
+    def none_is_left() -> None:
+        assert loaded
+        assert all(tensor() is None for tensor in loaded)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (checkpoint, model_file):
+            patch.setattr(module, "read_tensors", remembering)
+        at_call(patch, Trainer, "_update", 1, none_is_left)
+        train(tiny.config(*overrides), resume=begin == "resumed")
+
+
+def test_a_rehearsal_that_runs_out_of_memory_leaves_no_gradients(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = trainer_of(tiny)
+    trainer.bar = NoBar(1, 0)
+    monkeypatch.setattr(trainer.update, "add", MagicMock(side_effect=MemoryError))
+    with pytest.raises(MemoryError):
+        trainer._rehearse(LargestBatch(np.arange(1), 1))
+    assert all(parameter.grad is None for parameter in trainer.model.parameters())

@@ -75,13 +75,13 @@ def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
     given = read_yaml(path, problems)
     if not isinstance(given.value, dict):
         raise ConfigError(
-            f"{given.place}: given {show(_values(given))}, allowed: sections such as 'model:', or nothing"
+            f"{given.place}: given {show(_plain(given, ()))}, allowed: sections such as 'model:', or nothing"
         )
     extends = given.value.pop("extends", None)
     if extends is None:
         return given
     if not isinstance(extends.value, str):
-        problems.append(f"{extends.place}: extends: given {show(_values(extends))}, allowed: a path")
+        problems.append(f"{extends.place}: extends: given {show(_plain(extends, ()))}, allowed: a path")
         return given
     try:
         inherited = _read(path.parent / _expand_home(extends.value), (*readers, resolved(path)), problems)
@@ -163,16 +163,6 @@ def _plain(given: Given, sections: Sequence[type[Section]]) -> Any:
             if isinstance(child.value, dict) and len(sections_at(field)) > 1:
                 values[key].setdefault("kind", field.default.kind)
     return values
-
-
-def _values(given: Given) -> Any:
-    match given.value:
-        case dict():
-            return {key: _values(child) for key, child in given.value.items()}
-        case list():
-            return [_values(child) for child in given.value]
-        case value:
-            return value
 
 
 def _absolute(path: str, folder: Path) -> Path:

@@ -487,24 +487,26 @@ class InverseSqrtScheduleConfig(Section):
     warmup_steps: PositiveInt = Field(400, description="Number of updates of linear warm-up.")
 
 
-class CosineScheduleConfig(Section):
+class DecayConfig(Section):
+    """What the schedules that end at the last update have in common."""
+
+    kind: Literal["cosine", "linear"]
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Number of updates of linear warm-up.")
+    final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.0, description="Final rate, as a share of the peak rate."
+    )
+
+
+class CosineScheduleConfig(DecayConfig):
     """Linear warm-up, then half a cosine down to a share of the peak rate at the last update."""
 
     kind: Literal["cosine"] = Field("cosine", description="Cosine decay.")
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Number of updates of linear warm-up.")
-    final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        0.0, description="Final rate, as a share of the peak rate."
-    )
 
 
-class LinearScheduleConfig(Section):
+class LinearScheduleConfig(DecayConfig):
     """Linear warm-up, then a straight line down to a share of the peak rate at the last update."""
 
     kind: Literal["linear"] = Field("linear", description="Linear decay.")
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Number of updates of linear warm-up.")
-    final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        0.0, description="Final rate, as a share of the peak rate."
-    )
 
 
 class TrainingConfig(Section):

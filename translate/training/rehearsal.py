@@ -82,9 +82,11 @@ def rehearsal(
     for parameter in model.parameters():  # Allocated before measuring: they are not activations.
         parameter.grad = torch.zeros_like(parameter)
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices), TensorMemory((free - lasting.to_come) / workers, warn) as activations:
-        yield
-    model.zero_grad()
+    try:
+        with torch.random.fork_rng(devices), TensorMemory((free - lasting.to_come) / workers, warn) as activations:
+            yield
+    finally:
+        model.zero_grad()
     release_memory()
     rows = f"{len(batch.pairs)} rows" if workers == 1 else f"{workers} times {len(batch.pairs)} rows"
     parts = {**lasting.parts, f"activations of {rows} of {batch.longest} tokens": workers * activations.most}
