@@ -89,6 +89,8 @@ def evaluate(
 ) -> EvaluationReport:
     """Score detokenized translations into `language` against raw references; `others` are further references.
 
+    A blank reference does not count for a sentence that has another.
+
     With `tokens` (of translations and first references), also compute the tokenized BLEU.
 
     Raises DataError if there is nothing to score or if the counts differ.
@@ -97,14 +99,14 @@ def evaluate(
     tokenizer = bleu_tokenizer(language)
     bleu, bleu_lowercase, chrf = BLEU(tokenize=tokenizer), BLEU(tokenize=tokenizer, lowercase=True), CHRF()
     all_references = [references, *others]
-    cased = bleu.corpus_score(hypotheses, all_references, n_bootstrap=RESAMPLES)
+    cased = bleu.corpus_score(hypotheses, without_blanks(all_references), n_bootstrap=RESAMPLES)
     # By the rules of the language (a Turkish I has no dot when lower-cased); sacrebleu, which has one rule for all
     # languages, then finds nothing left to change.
     lowered, *lowered_references = (
         [lower(line, language) for line in lines] for lines in (hypotheses, *all_references)
     )
-    lowercase = bleu_lowercase.corpus_score(lowered, lowered_references, n_bootstrap=RESAMPLES)
-    characters = chrf.corpus_score(hypotheses, all_references)
+    lowercase = bleu_lowercase.corpus_score(lowered, without_blanks(lowered_references), n_bootstrap=RESAMPLES)
+    characters = chrf.corpus_score(hypotheses, without_blanks(all_references))
     return EvaluationReport(
         bleu=_score_with_interval(bleu, cased),
         bleu_lowercase=_score_with_interval(bleu_lowercase, lowercase),
@@ -117,6 +119,18 @@ def evaluate(
         unreferenced=sum(not any(map(str.strip, of_one)) for of_one in zip(*all_references, strict=True)),
         tokenized_bleu=None if tokens is None else tokenized_bleu(*tokens),
     )
+
+
+def without_blanks(references: Sequence[Sequence[str]]) -> list[Any]:
+    """The same with None, which sacrebleu leaves out, for a blank reference of a sentence that has another.
+
+    To sacrebleu, a blank one would be a reference of length 0: no translation could be too short.
+    """
+    kept = []
+    for of_one in zip(*references, strict=True):
+        full = [reference if reference.strip() else None for reference in of_one]
+        kept.append(full if any(full) else of_one)
+    return list(zip(*kept, strict=True))
 
 
 def distinct_warning(distinct: int, sentences: int) -> str | None:

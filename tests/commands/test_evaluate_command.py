@@ -1,6 +1,7 @@
 """evaluate.py: what is scored, what the report holds, and what is refused."""
 
 import dataclasses
+import errno
 import gzip
 import json
 import os
@@ -373,18 +374,25 @@ def test_search_that_cannot_be(run: Callable[..., Outcome]) -> None:
     )
 
 
-def test_a_report_that_cannot_be_written(call: Call, project: Project, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
+def test_a_report_that_cannot_be_written(
+    call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("translate.scoring.atomic_write", full)
     arguments = ("--checkpoint", project.model, "--split", "test", "--json")
     refused(
         call(main, *arguments, tmp_path),
         f"cannot write a report to {tmp_path}, which is not a regular file; name another: --json FILE",
     )
-    said = call(main, *arguments, tmp_path / "file" / "report.json")
+    said = call(main, *arguments, tmp_path / "report.json")
     assert said.code == 2
     assert said.out.startswith("BLEU ")  # The scores are not lost.
-    assert f"error: cannot write {tmp_path}/file/report.json: " in said.err
-    assert said.err.endswith("; name another file with --json\n")
+    assert (
+        f"error: cannot write {tmp_path}/report.json: No space left on device; name another file with --json\n"
+        in said.err
+    )
 
 
 def test_a_report_does_not_replace_the_text_of_a_split(call: Call, untrained: Project, project: Project) -> None:
@@ -434,8 +442,10 @@ def test_a_folder_that_no_report_can_be_written_to_is_noticed_before_anything_is
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # as of another user
     monkeypatch.setattr("translate.translator.Translator.load", None)
-    refused(
-        call(main, "--checkpoint", project.model, "--split", "test", "--json", tmp_path / "new/folder/report.json"),
-        f"cannot write a report to {tmp_path}; name another file: --json FILE",
-    )
+    file = project.model.with_name("config.yaml")
+    for report, at in ((tmp_path / "new/folder/report.json", tmp_path), (file / "report.json", file)):
+        refused(
+            call(main, "--checkpoint", project.model, "--split", "test", "--json", report),
+            f"cannot write a report to {at}; name another file: --json FILE",
+        )
     assert not list(tmp_path.iterdir())

@@ -346,6 +346,13 @@ def test_keys_that_are_no_text() -> None:
     assert problems("", "ou\udcffput=3") == ["override 'ou\\udcffput=3': write section.key=value"]
 
 
+@pytest.mark.parametrize("override", ["output=a #2", "output=#2", "output='a' #", "data={source: x} #2"])
+def test_a_comment_would_cut_off_what_an_override_says(override: str) -> None:
+    assert problems("", override) == [
+        f"override {override!r}: ' #' begins a comment; put text that holds it in quotes, inside the shell's"
+    ]
+
+
 @pytest.mark.slow
 def test_numbers_and_lists_without_an_end() -> None:
     (problem,) = problems("", f"seed={'9' * 5000}")
@@ -365,6 +372,7 @@ def test_nested_without_an_end(depth: int, opened: str, closed: str) -> None:
         "text.tokenizer={kind: bpe, vocab_size: 2000000000}",
         "text.tokenizer.min_freq=1000000000000000000000000000000",
         "model.d_model=10000000000000000000",
+        "model.encoder_layers=1001",
         "model.max_positions=10000000000000000000",
         "training.samples=1000000000000",
         "training.r_drop=1e40",

@@ -109,6 +109,8 @@ class TestOverrides:
             ("training.optimizer.betas=[0.8, 0.9]", ("training", "optimizer", "betas"), (0.8, 0.9)),
             ("data={source: fr, filter: {max_tokens: 5}}", ("data", "filter", "max_tokens"), 5),
             ("data.train.source=a=b", ("data", "train", "source"), None),
+            ("data.source='a #b'", ("data", "source"), "a #b"),
+            ("data.source= a#b ", ("data", "source"), "a#b"),
         ],
     )
     def test_they_are_read_by_the_rules_of_the_file(self, override: str, path: tuple[str, ...], value: Any) -> None:

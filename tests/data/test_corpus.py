@@ -122,6 +122,13 @@ def test_unequal_line_counts(tmp_path: Path, ending: str) -> None:
 @pytest.mark.parametrize("swap", [False, True])
 def test_a_surplus_line_at_the_end(tmp_path: Path, swap: bool) -> None:
     long, short = write(tmp_path / "long", "aaa\nb\ncc\n\n"), write(tmp_path / "short", "aaa\nb\ncc\n")
+    for left_out in ("", "\n", "\n\n"):  # at the end of both
+        for file in (long, short):
+            write(file, file.read_text(encoding="utf-8") + left_out)
+        with pytest.raises(DataError, match=re.escape(f"{long} has ")) as caught:
+            read_pair(long, short)
+        counts = [file.read_bytes().count(b"\n") for file in (long, short)]
+        assert f"{long} has {counts[0]} lines, {short} has {counts[1]}; " in str(caught.value)
     message = "diverge near line 4:\n  source: ''\n  target: (no more lines)"
     if swap:
         long, short = short, long

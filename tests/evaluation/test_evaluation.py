@@ -113,6 +113,15 @@ def test_sentences_without_any_reference_are_warned_of() -> None:
     assert found.format().endswith(f"warning: {found.warning}")
 
 
+def test_a_blank_further_reference_changes_nothing() -> None:
+    translations = ["the cat sat on the mat"] * 3 + ["short"]
+    references = ["the cat sat on the mat"] * 3 + ["a much longer reference sentence"]
+    one, two = evaluate(translations, references), evaluate(translations, references, others=[["", " ", "", "\t"]])
+    assert (one.bleu.value, one.bleu_lowercase.value) == (two.bleu.value, two.bleu_lowercase.value)
+    assert (one.chrf, one.length_ratio, one.brevity_penalty) == (two.chrf, two.length_ratio, two.brevity_penalty)
+    assert one.brevity_penalty < 1
+
+
 def test_report_for_json_is_plain(report: EvaluationReport) -> None:
     values = json.loads(json.dumps(report.to_dict()))
     assert values["bleu"] == {

@@ -86,13 +86,14 @@ def test_a_state_of_another_format_is_passed_over(tmp_path: Path, caplog: pytest
     ]
 
 
-def test_no_sound_state(tiny: TinyProject) -> None:
+def test_no_sound_state(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     stop(sigterm, update(2), tiny)
     truncate(tiny.folder / "run/states/step-00000002.safetensors")
     with pytest.raises(
         CheckpointError, match=r"no usable training state in .*; start over with --overwrite, or elsewhere with o"
     ):
         train(tiny.config(), resume=True)
+    assert "using the previous" not in caplog.text
 
 
 def test_nothing_to_resume(tiny: TinyProject) -> None:

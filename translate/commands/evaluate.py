@@ -157,7 +157,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     if exists(path) and not path.is_file():
         raise ConfigError(f"cannot write a report to {path}, which is not a regular file; name another: --json FILE")
     folder = next(filter(exists, resolved(path).parents))  # Missing ones are created later.
-    if not os.access(folder, os.W_OK):
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise ConfigError(f"cannot write a report to {folder}; name another file: --json FILE")
     read = {resolved(file) for file in (*checkpoints, args.source, *(args.reference or [])) if file is not None}
     written = {resolved(path), resolved(beside(path))}

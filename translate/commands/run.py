@@ -37,11 +37,13 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
     logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("translate").setLevel(logging.INFO)  # From libraries, warnings are enough.
     # By default OpenMP's threads wait for each other in a busy loop, which makes processes that share a machine many
-    # times as slow.
-    # OpenMP reads this when PyTorch is imported, which happens inside `work`.
+    # times as slow. OpenMP reads this when PyTorch is imported, which happens inside `work`.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # So that Python, when it ends, does not search the 170,000 objects of PyTorch's modules for garbage, for 0.4 s.
     atexit.register(gc.freeze)
+    if not has_working_directory():  # Imported without one, PyTorch's library for linear algebra ends the process.
+        tell("error: the working directory no longer exists; change to another one")
+        return 2
     ctrl_c = CtrlC()
     try:
         code = work() or 0
@@ -74,9 +76,6 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
         drop_output()
         return 141
     except OSError as error:
-        if not has_working_directory():
-            tell("error: the working directory no longer exists; change to another one")
-            return 2
         if error.errno not in NO_ROOM:
             raise
         drop_output()

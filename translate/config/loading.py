@@ -11,7 +11,7 @@ from typing import Any
 from translate.config.keys import fields_named, is_path, items_below, kind_of, sections_at, sections_below, show
 from translate.config.problems import KeyPath, check
 from translate.config.schema import Config, Section
-from translate.config.yaml_source import Given, parse_yaml, read_yaml, to_yaml
+from translate.config.yaml_source import Given, has_comment, parse_yaml, read_yaml, to_yaml
 from translate.errors import ConfigError
 from translate.paths import project_root, resolved
 
@@ -109,6 +109,8 @@ def _override(override: str, problems: list[str]) -> Given:
             return nothing
     try:
         given = parse_yaml(text, lambda _: place, Path.cwd(), problems)
+        if has_comment(text):
+            raise ConfigError(f"{place}: ' #' begins a comment; put text that holds it in quotes, inside the shell's")
     except ConfigError as error:
         problems.append(str(error))
         return nothing

@@ -17,6 +17,7 @@ Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Betas = Annotated[tuple[Share, Share], Field(strict=False)]
 PositiveInt = Annotated[int, Field(gt=0)]
 Size = Annotated[int, Field(ge=1, le=10_000_000)]  # of something held in memory as a whole
+Depth = Annotated[int, Field(ge=1, le=1000)]  # blocks, each of which takes time to build, however small
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 MOST_RATIO = 1000.0  # of a translation's length to its source's: a model that never writes an end would go on for hours
 Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # much smaller ones are 0 in float32
@@ -330,7 +331,7 @@ class EncoderConfig(Section):
         256, description="Width of the model (hidden size): length of the vector of each token between the blocks."
     )
     ffn: Size = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
-    encoder_layers: Size = Field(3, description="Number of encoder blocks.")
+    encoder_layers: Depth = Field(3, description="Number of encoder blocks.")
     heads: Size = Field(
         8, description="Number of attention heads. Must divide d_model unless both d_qk and d_v are given."
     )
@@ -395,7 +396,7 @@ class ModelConfig(EncoderConfig):
     """The encoder-decoder transformer."""
 
     kind: Literal["transformer"] = Field("transformer", description="Encoder and decoder; translates.")
-    decoder_layers: Size = Field(3, description="Number of decoder blocks.")
+    decoder_layers: Depth = Field(3, description="Number of decoder blocks.")
     tie: Literal["none", "target", "all"] = Field(
         "target",
         description="Which weights are shared. target: the target embedding is the output projection. all: the source "

@@ -141,6 +141,12 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
     return Given(None, place(1), folder) if node is None else given(node, "")
 
 
+def has_comment(text: str) -> bool:
+    """Whether a comment follows the value of `text`, which is one line of YAML."""
+    node = yaml.compose(text, Loader=_Loader)
+    return bool(text[node.end_mark.index if node else 0 :].strip())
+
+
 def to_yaml(values: dict[str, Any]) -> str:
     """Plain values as YAML that `parse_yaml` reads back unchanged."""
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)

@@ -107,7 +107,7 @@ def scan_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
     if counts[0] != counts[1]:
         line = _first_misaligned_line(*lines)
         raise DataError(
-            f"{source} has {counts[0]} lines, {target} has {counts[1]}; they must correspond line by line. "
+            f"{source} has {sides[0].lines} lines, {target} has {sides[1].lines}; they must correspond line by line. "
             f"They seem to diverge near line {line}:\n"
             f"  source: {_excerpt(lines[0], line)}\n"
             f"  target: {_excerpt(lines[1], line)}"

@@ -79,14 +79,16 @@ class StateStore:
         Raises:
             CheckpointError: there is none.
         """
-        for path in self.paths():
+        paths = self.paths()
+        for path in paths:
             try:
                 tensors, values = read_tensors(path)
                 if values.get("format") != FORMAT:
                     raise CheckpointError(f"{path} is not a training state of this version")
                 return tensors, values
             except CheckpointError as error:
-                log.warning("%s; using the previous training state instead", error)
+                instead = "" if path == paths[-1] else "; using the previous training state instead"
+                log.warning("%s%s", error, instead)
         raise CheckpointError(
             f"no usable training state in {self.folder}; start over with --overwrite, or elsewhere with output=…"
         )
