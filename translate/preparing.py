@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from translate.config.schema import BpeTokenizerConfig, Config, LabelledDataConfig
+from translate.config.schema import BpeTokenizerConfig, Config, DataConfig, LabelledDataConfig
 from translate.data.batching import BatchPlan
+from translate.data.checks import log_unknown_share, refuse_swapped_files, warn_of_copies, warn_of_shifts
 from translate.data.corpus import ParallelText, TextPair
 from translate.data.dataset import CorpusCache, Dataset
 from translate.data.reading import (
     check_validation_text,
     encode_other_splits,
-    log_unknown_share,
     read_training_text,
     read_validation_text,
-    warn_of_copies,
-    warn_of_shifts,
 )
 from translate.data.resegmented import ResegmentedDataset
 from translate.data.selection import repeat_pairs, select_pairs, select_texts
@@ -51,6 +49,8 @@ class PreparedText:
 
 def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     """Read and encode the text, with the codecs of the model that training starts from, if there is one."""
+    if isinstance(config.data, DataConfig):
+        refuse_swapped_files(config.data)
     check_validation_text(config)  # before millions of lines are read
     text = read_training_text(config)
     valid_text = read_validation_text(config, text)

@@ -182,16 +182,6 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "x.yaml:2: data: train has no corpus to learn vocabularies from; set vocabulary: true for at least one",
         ),
         (
-            "data:\n  train: [a, {source: a.en, target: a.de}]",
-            "x.yaml:2: data: train has a.en as source, but the source language is 'de'; swap the two files, or the "
-            "languages",
-        ),
-        (
-            "data:\n  valid: {source: 'v/*.en.gz', target: 'v/*.de.gz'}",
-            "x.yaml:2: data: valid has *.en.gz as source, but the source language is 'de'; swap the two files, or the "
-            "languages",
-        ),
-        (
             "data: {train: [{source: a, target: 5}]}",
             "x.yaml:1: data.train.0.target: given 5, allowed: a path or null; write '5'",
         ),

@@ -13,7 +13,6 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, write_split
@@ -22,7 +21,7 @@ from torch import Tensor
 from translate import pipeline, preparing, resuming, runs, validation
 from translate.config.keys import all_sections
 from translate.config.loading import config_to_dict, load_config
-from translate.data import reading
+from translate.data import checks, reading
 from translate.data.batching import BatchPlan
 from translate.data.corpus import read_split
 from translate.data.dataset import CorpusCache, Dataset
@@ -324,8 +323,8 @@ def test_pairs_with_one_text_on_both_sides_are_counted(
 def test_misaligned_lines_are_warned_of(
     shifted: str, tiny: TinyProject, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "STRETCH", 20)
-    monkeypatch.setattr(reading, "FEWEST", 20)
+    monkeypatch.setattr(checks, "STRETCH", 20)
+    monkeypatch.setattr(checks, "FEWEST", 20)
     corpus, words = tiny.folder / "corpus", [4, 9] * 20
     for split in ("train", "val"):
         target = [*words[1:], 4] if split == shifted else words
@@ -373,17 +372,6 @@ def test_translations_may_be_as_long_as_training_text_says(tiny: TinyProject, ca
     assert train(tiny.config(*asked, "decoding.max_ratio=null"), resume=True) == run
     run = train(tiny.config(*asked, "decoding.max_ratio=1.5"), overwrite=True)
     assert SavedModel.load(run.model).config.decoding.max_ratio == 1.5
-
-
-def test_text_whose_lines_do_not_belong_together_is_warned_of(
-    tiny: TinyProject, caplog: pytest.LogCaptureFixture
-) -> None:
-    lines = ["a " * length for length in np.random.default_rng(1).integers(1, 20, 600)]
-    for split in ("train", "val"):
-        write_split(tiny.folder / "corpus", split, lines, lines[1:] + lines[:1])
-    train(tiny.config(f"data.root={tiny.folder}/corpus", "training.max_steps=1"))
-    said = [message for message in caplog.messages if "lengths are not correlated" in message]
-    assert [message.partition(", source ")[0] for message in said] == ["train: around line 1", "val: around line 1"]
 
 
 def test_pairs_that_exceed_a_batch_are_counted(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:

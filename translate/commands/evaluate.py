@@ -116,7 +116,7 @@ def warn_of_text(text: "ParallelText", references: list[list[str]], translator: 
     """Warn if scores on this text would say little: if it was trained on, or its lines do not belong together."""
     import numpy as np
 
-    from translate.data.reading import warn_of_equal_sides, warn_of_shifts
+    from translate.data.checks import warn_of_equal_sides, warn_of_shifts
 
     if any(each.about.get("train") == text.variant for each in (translator.saved, *translator.others)):
         log.warning("%s is the text that the model was trained on: its scores say nothing about unseen text", text.name)

@@ -177,22 +177,6 @@ class DataConfig(CorpusConfig):
                 "languages, or, for text in one language, two files each in train and valid",
                 ("source", "target"),
             )
-        for key, corpora in {"train": self.corpora, "valid": [Corpus.of(self.valid)]}.items():
-            for file in filter(None, map(self._swapped_source, corpora)):
-                yield Conflict(
-                    f"{key} has {file.name} as source, but the source language is {self.source!r}; swap the two files, "
-                    "or the languages",
-                    (key, "source", "target"),
-                )
-
-    def _swapped_source(self, corpus: Corpus) -> Path | None:
-        """The source file of a corpus, if the file of each side is named after the other side's language."""
-        if corpus.source is None or corpus.target is None:
-            return None
-        sides = corpus.source.suffixes, corpus.target.suffixes
-        own = f".{self.source}" in sides[0] or f".{self.target}" in sides[1]
-        swapped = f".{self.target}" in sides[0] and f".{self.source}" in sides[1]
-        return corpus.source if swapped and not own else None
 
 
 class LabelledFilterConfig(Section):

@@ -2,5 +2,5 @@
 
 Read lines.py and corpus.py (labelled.py for labels), dataset.py (with encoding.py and arrays.py), selection.py and
 batching.py. mixing.py makes one text of several corpora, resegmented.py segments text anew in every epoch. reading.py
-finds what a config names (with inventory.py, known.py and fetch.py).
+finds what a config names (with inventory.py, known.py and fetch.py), checks.py says what looks wrong with it.
 """

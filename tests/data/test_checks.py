@@ -1,5 +1,7 @@
 """What is said of text that does not look as it should."""
 
+import re
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,10 +9,11 @@ import numpy as np
 import pytest
 
 from translate.config.schema import Config, Corpus, DataConfig
+from translate.data.checks import check_variety, refuse_swapped_files, warn_of_copies, warn_of_shifts
 from translate.data.corpus import ParallelText, Part, TextPair
-from translate.data.reading import check_variety, read_training_text, warn_of_copies, warn_of_shifts
+from translate.data.reading import read_training_text
 from translate.data.selection import repeat_pairs
-from translate.errors import DataError
+from translate.errors import ConfigError, DataError
 
 RNG = np.random.default_rng(1)
 SOURCE = RNG.integers(1, 30, 2000)
@@ -106,6 +109,27 @@ def test_a_single_label() -> None:
         DataError, match=r"^train\.tsv: all texts have the label 'de'; give texts of at least two labels$"
     ):
         check_variety(ParallelText("train.tsv", ["a", "b"], ["de", "de"], "", "", "x", unit="texts"))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "refused"),
+    [
+        ("a.en", "a.de", True),
+        ("crawl/*.en.gz", "crawl/*.de.gz", True),
+        ("a.de", "a.en", False),
+        ("a.en", "a.txt", False),
+        ("of.en.de", "of.de.en", False),
+    ],
+)
+@pytest.mark.parametrize("key", ["train", "valid"])
+def test_files_named_after_the_other_language(key: str, source: str, target: str, refused: bool) -> None:
+    data = DataConfig.model_validate({key: {"source": Path(source), "target": Path(target)}})
+    expected = (
+        f"the source language is 'de', but the source is {source}, and its translation is {target}; swap the two "
+        "files, or data.source and data.target"
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$") if refused else nullcontext():
+        refuse_swapped_files(data)
 
 
 @pytest.mark.parametrize("weight", [1, 3])

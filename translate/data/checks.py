@@ -1,0 +1,134 @@
+"""What looks wrong with text that can be read: swapped or misaligned sides, copies, rows of a table, one label only."""
+
+import logging
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from translate.config.schema import Corpus, DataConfig
+from translate.data.corpus import ParallelText, TextPair
+from translate.data.dataset import SIDES, Dataset
+from translate.errors import ConfigError, DataError
+from translate.text.vocabulary import UNK
+
+log = logging.getLogger("translate")
+
+MUCH = 0.1  # Warn if more than this share of the tokens is unknown,
+WORTH_SAYING = 0.01  # or if at least this share of the pairs is copied.
+# Pairs are taken for misaligned if in a stretch of this many (in a text of at least `FEWEST` pairs), the lengths of
+# source and target lines vary (by at least this standard deviation, in tokens), but have a rank correlation below this.
+# In stretches of 200 of Multi30k it is at least 0.79, and below 0 if one side is shifted by a line; in stretches of 100
+# it is at least 0.72, and with shuffled lines below 0.2 in 19 of 20.
+STRETCH, FEWEST, VARIED, UNRELATED = 200, 100, 2.0, 0.2
+
+
+def refuse_swapped_files(data: DataConfig) -> None:
+    """ConfigError if the files of both sides are named after each other's language."""
+    for corpus in (*data.corpora, Corpus.of(data.valid)):
+        if corpus.source is None or corpus.target is None:
+            continue
+        source, target = corpus.source.suffixes, corpus.target.suffixes
+        named_right = f".{data.source}" in source or f".{data.target}" in target
+        if f".{data.target}" in source and f".{data.source}" in target and not named_right:
+            raise ConfigError(
+                f"the source language is {data.source!r}, but the source is {corpus.source}, and its translation is "
+                f"{corpus.target}; swap the two files, or data.source and data.target"
+            )
+
+
+def check_variety(text: ParallelText) -> None:
+    """DataError if all texts have one label; a warning if what is read as labels may be something else."""
+    counts = Counter(text.target)
+    if len(counts) == 1:
+        raise DataError(f"{text.name}: all texts have the label {text.target[0]!r}; give texts of at least two labels")
+    once = [label for label, count in counts.items() if count == 1]
+    if 2 * len(once) > len(counts):
+        log.warning(
+            "%s: %d of %d labels occur only once; each line is label, tab, text: are they in this order?",
+            *(text.name, len(once), len(counts)),
+        )
+    elif text.target[0] in once:
+        log.warning("%s: the label %r of line 1 occurs only there: is it a header?", text.name, text.target[0])
+
+
+def warn_of_equal_sides(text: TextPair) -> None:
+    """Warn if the sources are the same text as their targets."""
+    if text.source_sha256 == text.target_sha256:
+        log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
+
+
+def warn_of_copies(train: TextPair, valid: TextPair) -> None:
+    """Warn if sources are the same text as their targets or a whole row of a table, or if validation pairs are in the
+    training text, too."""
+    for text in (train, valid):
+        warn_of_equal_sides(text)
+    if (train.source_sha256, train.target_sha256) == (valid.source_sha256, valid.target_sha256):
+        log.warning("the validation text is the training text: its scores say nothing about unseen text")
+        return
+    pairs = set(zip(valid.source, valid.target, strict=True))
+    known: set[tuple[str, str]] = set()
+    copies = tables = 0
+    for pair in zip(train.source, train.target, strict=True):
+        copies += pair[0] == pair[1] and bool(pair[0].strip())
+        tables += "\t" in pair[0] or "\t" in pair[1]
+        if pair in pairs:
+            known.add(pair)
+    if 2 * tables > len(train.source):
+        log.warning(
+            "%s: %d of %d %s have a tab on one side, which may be the rows of a table with the other side in them; cut "
+            "-f1 FILE prints the first column",
+            *(train.name, tables, len(train.source), train.unit),
+        )
+    if copies >= len(train.source) * WORTH_SAYING:
+        log.warning(
+            "%s: %d of %d %s have the same text on both sides, which teaches a model to copy; remove them, unless "
+            "that is intended",
+            train.name,
+            copies,
+            len(train.source),
+            train.unit,
+        )
+    if len(known) >= len(pairs) * WORTH_SAYING:
+        log.warning(
+            "%s: %d of %d different %s are also in the training text, so validation scores, which select the best "
+            "model, say less about unseen text; remove them from one of the two",
+            valid.name,
+            len(known),
+            len(pairs),
+            valid.unit,
+        )
+
+
+def warn_of_shifts(sources: NDArray[np.integer], targets: NDArray[np.integer], text: TextPair) -> None:
+    """Warn if sources and targets of these lengths, in tokens or words, seem misaligned: if in some stretch, the
+    lengths of their lines are not correlated.
+
+    A long line has a long translation. If one side lacks a line, all later pairs are misaligned.
+    """
+    if len(sources) < FEWEST:
+        return
+    last = max(0, len(sources) - STRETCH)
+    for start in (*range(0, last, STRETCH), last):
+        source, target = (lengths[start : start + STRETCH] for lengths in (sources, targets))
+        if min(source.std(), target.std()) >= VARIED and np.corrcoef(_ranks(source), _ranks(target)).min() < UNRELATED:
+            log.warning(
+                "%s: around %s, source and target lengths are not correlated: the lines may be misaligned, for example "
+                "because one side lacks a line",
+                *(text.name, text.place(start)),
+            )
+            return
+
+
+def _ranks(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The rank of each line by length, so that a few very long lines count no more than others."""
+    return lengths.argsort(kind="stable").argsort(kind="stable")
+
+
+def log_unknown_share(valid: Dataset) -> None:
+    """Log which share of the validation text the vocabularies lack; accuracy and perplexity count it like any word."""
+    shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (valid.source, valid.target)]
+    if max(shares) > 0:
+        tell = log.warning if max(shares) > MUCH else log.info
+        of_each = [f"{share:.1%} of the {side} tokens" for share, side in zip(shares, SIDES, strict=True)]
+        tell("%s: %s are out of vocabulary", valid.name, " and ".join(of_each))
