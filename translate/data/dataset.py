@@ -33,7 +33,7 @@ from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 
-FORMAT = 4  # part of the hash in every name, so that entries of another format are never found
+FORMAT = 5  # part of the hash in every name, so that entries of another format are never found
 SIDES = ("source", "target")
 
 T = TypeVar("T")

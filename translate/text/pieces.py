@@ -29,12 +29,13 @@ LINE_END = "\n"  # occurs in no line of text
 BYTES = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)}
 
 # A line is split into these parts first, and no piece spans two of them: a word with its combining marks and joiners, a
-# number, symbols, each with the space before it, and any other white-space character by itself. "#" is always a part of
-# its own, so that no piece of text begins with CONTINUES. The limit of 64 characters bounds the work on a word without
-# end, and is below the length above which WordPiece makes a word unknown (100).
+# digit, symbols, each with the space before it, and any other white-space character by itself. Digits are parts of
+# their own so that a model learns to copy numbers that it has never seen. So is "#", so that no piece of text begins
+# with CONTINUES. The limit of 64 characters bounds the work on a word without end, and is below the length above which
+# WordPiece makes a word unknown (100).
 PARTS = (
     r" ?\p{L}[\p{L}\p{M}\x{200C}\x{200D}]{0,63}"
-    r"| ?\p{N}{1,64}"
+    r"| ?\p{N}"
     r"| ?#"
     r"| ?[^\s\p{L}\p{N}#]{1,64}"
     r"|\s"
