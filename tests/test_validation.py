@@ -65,7 +65,7 @@ def test_samples_are_spread_over_the_text() -> None:
     whole = validator()
     settings: Any = {"decoding": whole.decoding, "batch": BatchConfig()}
     few = Validator(text=whole.text, dataset=whole.dataset, target=whole.target, samples=3, **settings)
-    assert few.samples == [0, 4, 8]
+    assert few.shown == [0, 4, 8]
 
 
 def test_no_sample_is_shown_twice() -> None:
@@ -75,7 +75,7 @@ def test_no_sample_is_shown_twice() -> None:
     few = Validator(
         text=text, dataset=dataset, target=whole.target, decoding=whole.decoding, samples=3, batch=BatchConfig()
     )
-    assert few.samples == [0, 1]
+    assert few.shown == [0, 1]
 
 
 @pytest.mark.parametrize(("batch", "most"), [({"max_tokens": 20}, 4), ({"max_sentences": 3}, 3), ({}, len(LINES))])
@@ -173,7 +173,13 @@ def test_both_scores_of_a_lower_casing_model_are_in_its_own_case(translator: Tra
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_text_without_capitals_has_plain_bleu(lowercase: bool) -> None:
     measured = validator(Codec(WordTokenizer("en", lowercase=lowercase), ENGLISH.vocabulary))
-    assert (measured.bleu, measured.references) == ("BLEU", REFERENCES)
+    assert (measured.bleu_name, measured.references) == ("BLEU", REFERENCES)
+
+
+@pytest.mark.parametrize(("language", "name"), [("ja", "BLEU (tok:char)"), ("zh", "BLEU (tok:zh)")])
+def test_the_tokenizer_of_a_language_without_spaces_is_named(language: str, name: str) -> None:
+    config = TextConfig.model_validate({"tokenizer": {"kind": "char"}})
+    assert validator(build_codecs(config, ("en", language), LINES, REFERENCES)[1]).bleu_name == name
 
 
 def test_a_truecasing_model_is_compared_with_what_was_written() -> None:

@@ -62,8 +62,9 @@ def train(
     with processes.first_ahead():  # It makes the folder, and the cache that the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
         text = prepare_text(config, start)
-    if start and start.about.get("train") == text.train.variant and not resume:
-        log.info("%s was trained on the same text", config.training.start_from)
+    if start and not resume:
+        same = ", which was trained on the same text" if start.about.get("train") == text.train.variant else ""
+        log.info("starting from %s%s", config.training.start_from, same)
     plan = plan_batches(config, text.train_set, text.train)
     asked, config = config, with_max_ratio(config, plan)
     text_seconds = time.perf_counter() - started

@@ -17,7 +17,7 @@ from translate.data.dataset import Dataset
 from translate.decoding.fitting import FittingBatches, with_batch_tokens
 from translate.decoding.rescore import teacher_forced
 from translate.decoding.search import search, tokens_read
-from translate.evaluation import corpus_bleu, corpus_chrf, distinct_warning, form_warning
+from translate.evaluation import bleu_tokenizer, corpus_bleu, corpus_chrf, distinct_warning, form_warning
 from translate.model.build import Model
 from translate.text.codec import Codec
 from translate.training.loss import smoothed_loss_
@@ -49,12 +49,15 @@ class Validator:
         self.decoding = decoding.model_copy(update={"search": "greedy"})
         # References are used as written, but lower-cased if the model's text is.
         self.references = [target.tokenizer.normalize(line) for line in text.target]
-        self.bleu = "BLEU (lower-cased)"
+        kind = ["lower-cased"]
         if has_capitals(self.references) or not has_capitals(text.target):
-            self.references, self.bleu = text.target, "BLEU"
+            self.references, kind = text.target, []
+        if (tokenizer := bleu_tokenizer(target.language)) != "13a":
+            kind.append(f"tok:{tokenizer}")
+        self.bleu_name = f"BLEU ({', '.join(kind)})" if kind else "BLEU"
         self.sources = list(dataset.source)
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
-        self.samples = np.linspace(0, len(dataset), min(samples, len(dataset)), endpoint=False).astype(int).tolist()
+        self.shown = np.linspace(0, len(dataset), min(samples, len(dataset)), endpoint=False).astype(int).tolist()
         self.max_tokens, self.max_sentences = min(MOST_TOKENS, batch.max_tokens), batch.max_sentences
         self.widths = np.maximum(dataset.source.lengths, dataset.target.lengths)
         self._references_that_fit, self._searches_that_fit = FittingBatches(), FittingBatches()
@@ -89,14 +92,14 @@ class Validator:
             accuracy=accuracy,
             scores={"bleu": bleu, "chrf": chrf},
             truncated=truncated,
-            summary=f"{self.bleu} {bleu:.2f}, chrF {chrf:.2f}, "
+            summary=f"{self.bleu_name} {bleu:.2f}, chrF {chrf:.2f}, "
             f"perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}"
             + (f", {truncated} of {len(translations)} truncated at the length limit" if truncated else ""),
             warning=distinct_warning(len(set(translations)), len(translations))
             or form_warning(translations, self.text.target),
             samples=[
                 {"source": self.text.source[i], "translation": translations[i], "reference": self.text.target[i]}
-                for i in self.samples
+                for i in self.shown
             ],
         )
 
@@ -133,7 +136,6 @@ class LabelValidator(Validator):
             summary=f"perplexity {perplexity(nll):.2f}, {report.summary()}",
             warning=report.warning,
             samples=[
-                {"text": self.text.source[i], "label": labels[i], "reference": self.text.target[i]}
-                for i in self.samples
+                {"text": self.text.source[i], "label": labels[i], "reference": self.text.target[i]} for i in self.shown
             ],
         )

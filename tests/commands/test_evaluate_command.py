@@ -194,7 +194,10 @@ def test_translations_that_were_cut_off_are_counted(
     said = run("--source", source, "--reference", reference, "--search", "greedy")
     truncated = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["truncated"]
     assert truncated > 0
-    assert f"\n{truncated} of 21 translations truncated at the length limit; raise it with --max-ratio\n" in said.err
+    assert (
+        f"\n{truncated} of 21 translations truncated at the length limit; if they repeat themselves, train longer, "
+        "otherwise raise it with --max-ratio\n"
+    ) in said.err
 
 
 def test_the_newest_run_is_scored_and_the_report_lies_beside_it(

@@ -274,7 +274,7 @@ def test_no_pair_is_left(run: Run) -> None:
     said = run("data.filter.max_ratio=0.5")
     assert said.code == 2
     assert "error: train: nothing is left to train on (dropped 200 pairs: one side over 0.5 times the other" in said.err
-    assert said.err.endswith("; see data.filter\n")
+    assert said.err.endswith("; change data.filter\n")
 
 
 def test_a_language_without_a_tokenizer(run: Run, untrained: Project) -> None:

@@ -120,7 +120,8 @@ def test_translations_that_were_cut_off_are_counted(translate: Call, translator:
     assert cut == [False, True]
     assert (
         translate("--search", "greedy", "el gato", long).err
-        == "1 of 2 translations truncated at the length limit; raise it with --max-ratio\n"
+        == "1 of 2 translations truncated at the length limit; if they repeat themselves, train longer, otherwise "
+        "raise it with --max-ratio\n"
     )
 
 
@@ -131,7 +132,8 @@ def test_learned_positions_limit_translations_whatever_the_ratio(
     monkeypatch.setattr(Translator, "n_best", lambda *_, **__: [[cut]])
     monkeypatch.setattr(type(translator.model), "longest", 30)
     assert translate(LINES[0]).err == (
-        "1 of 1 translations truncated at the length limit; raise it with --max-ratio, up to the model's 30 positions\n"
+        "1 of 1 translations truncated at the length limit; if they repeat themselves, train longer, otherwise raise "
+        "it with --max-ratio, up to the model's 30 positions\n"
     )
 
 
@@ -142,7 +144,11 @@ def test_of_several_translations_the_best_one_counts_as_cut_off(
     whole, cut = (Translation("il gatto", -1.0, -1.0, length=3, finished=finished) for finished in (True, False))
     monkeypatch.setattr(Translator, "n_best", lambda *_, **__: [[whole, cut], [cut, cut], [whole, cut]])
     said = translate(*n_best, *LINES[:3])
-    assert said.err == "1 of 3 translations truncated at the length limit; raise it with --max-ratio\n"
+    assert (
+        said.err
+        == "1 of 3 translations truncated at the length limit; if they repeat themselves, train longer, otherwise "
+        "raise it with --max-ratio\n"
+    )
 
 
 def test_an_n_best_list_has_five_columns_whatever_the_text(translate: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,7 +209,8 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "model:\n  tie: all",
-            "x.yaml:2: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
+            "x.yaml:2: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, "
+            "or model.tie: target",
         ),
         (
             "training:\n  max_epochs: null",
@@ -239,7 +240,8 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "data: {kind: labelled}\nmodel: {kind: classifier}\ntext:\n  joint_vocabulary: true",
-            "x.yaml:4, x.yaml:1: text.joint_vocabulary is for two languages, and labelled text has one; leave it out",
+            "x.yaml:4, x.yaml:1: text.joint_vocabulary is for two languages, and labelled text has one; set it to "
+            "false",
         ),
         (
             "data: {kind: labelled}\nmodel: {kind: classifier}\ntext: {tokenizer: {target_model: x}}",
@@ -312,7 +314,8 @@ def test_all_problems_are_reported_at_once() -> None:
         f"x.yaml:6: data: {ONE_LANGUAGE}",
         "x.yaml:2: model.dropout: given 2, allowed: a number from 0 to below 1",
         "x.yaml:4: model.tei: unknown key; did you mean 'tie'?",
-        "x.yaml:3: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
+        "x.yaml:3: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, or "
+        "model.tie: target",
     ]
 
 
@@ -321,7 +324,8 @@ def test_a_contradiction_in_a_list_hides_no_other() -> None:
     assert problems("data:\n  train: [{split: a, source: b}, {weight: 2}]\nmodel: {tie: all}") == [
         f"x.yaml:2: data.train.0: {either_or}",
         f"x.yaml:2: data.train.1: {either_or}",
-        "x.yaml:3: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
+        "x.yaml:3: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, or "
+        "model.tie: target",
     ]
 
 
@@ -417,7 +421,7 @@ training: {best: bleu, start_from: x, max_epochs: null}
         ["4", " training", " max_epochs and max_steps are both null; give at least one of them"],
         ["4, x.yaml", "1", " training.best"],
         ["4, x.yaml", "1", " training.start_from is for translation"],
-        ["3, x.yaml", "1", " text.joint_vocabulary is for two languages, and labelled text has one; leave it out"],
+        ["3, x.yaml", "1", " text.joint_vocabulary is for two languages, and labelled text has one; set it to false"],
     ]
 
 

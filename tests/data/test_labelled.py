@@ -198,6 +198,9 @@ def test_long_and_empty_texts_are_left_out_whatever_their_labels() -> None:
     text = ParallelText("train.tsv", [""] * 4, ["de"] * 4, "", "", "", unit="texts")
     pairs, report = select_texts(dataset, LabelledFilterConfig(max_tokens=9), text)
     assert pairs.tolist() == [0, 2]
-    assert report == ["dropped 1 text: empty (first: line 2)", "dropped 1 text: more than 9 tokens (first: line 4)"]
-    with pytest.raises(DataError, match=r"train\.tsv: nothing is left to train on .*; see data\.filter$"):
+    assert report == [
+        "dropped 1 text: empty, first line 2",
+        "dropped 1 text: over 9 tokens (data.filter.max_tokens), first line 4",
+    ]
+    with pytest.raises(DataError, match=r"train\.tsv: nothing is left to train on .*; change data\.filter$"):
         select_texts(dataset, LabelledFilterConfig(max_tokens=2), text)

@@ -483,7 +483,10 @@ def test_validation_text_is_never_filtered(
     assert measured == [[*range(4)]]
     assert all(pairs in ([*range(8)], [*range(4)]) for pairs in trained)
     assert translated == [4]
-    assert "train: dropped 1 pair: no letter or digit on one side (first: line 9)" in caplog.messages
+    assert (
+        "train: dropped 1 pair: no letter or digit on one side (data.filter.untranslated), first line 9"
+        in caplog.messages
+    )
 
 
 @pytest.fixture

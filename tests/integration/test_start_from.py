@@ -41,7 +41,7 @@ def test_text_that_the_model_was_trained_on_is_named(
     tiny: TinyProject, model: Path, other: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "translate")
-    said = f"{model} was trained on the same text"
+    said = f"starting from {model}, which was trained on the same text"
     start, _, output = other
     settings = (start, output, "training.max_steps=1")
     train(tiny.config(*settings))

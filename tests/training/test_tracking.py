@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -88,13 +89,20 @@ def test_a_log_that_cannot_be_written_does_not_end_the_training(monkeypatch: pyt
     assert len(said) == 3
 
 
-def test_where_there_is_no_terminal_the_figures_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_there_is_no_terminal_the_figures_are_lines_with_the_time_that_is_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 7.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     for kind in (Bar, NoBar):
-        bar = kind(total=3000, done=1199)
-        bar.advance()
+        now = 7.0
+        bar = kind(total=3000, done=1195)
+        for _ in range(5):
+            bar.advance()
+        now = 19.0
         bar.show(loss="4.321", lr="1.0e-03")
         bar.close()
-    assert capsys.readouterr().err == "update 1,200 of 3,000: loss 4.321, lr 1.0e-03\n"
+    assert capsys.readouterr().err == "update 1,200 of 3,000: loss 4.321, lr 1.0e-03, elapsed 00:12, left 1:12:00\n"
 
 
 class Terminal(io.StringIO):

@@ -71,7 +71,8 @@ def warn_of_truncated(truncated: int, translations: int, longest: int) -> None:
 
     if truncated:
         log.warning(
-            "%d of %d translations truncated at the length limit; raise it with --max-ratio%s",
+            "%d of %d translations truncated at the length limit; if they repeat themselves, train longer, otherwise "
+            "raise it with --max-ratio%s",
             truncated,
             translations,
             "" if longest == NO_LIMIT else f", up to the model's {longest} positions",

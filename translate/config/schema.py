@@ -703,7 +703,7 @@ class Config(Section):
             )
         if labelled and self.text.joint_vocabulary:
             yield Conflict(
-                "text.joint_vocabulary is for two languages, and labelled text has one; leave it out",
+                "text.joint_vocabulary is for two languages, and labelled text has one; set it to false",
                 ("text.joint_vocabulary", "data.kind"),
             )
         if labelled and isinstance(self.text.tokenizer, WordTokenizerConfig) and self.text.tokenizer.target_model:
@@ -713,6 +713,7 @@ class Config(Section):
             )
         if isinstance(self.model, ModelConfig) and self.model.tie == "all" and not self.text.joint_vocabulary:
             yield Conflict(
-                "model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true",
+                "model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, or "
+                "model.tie: target",
                 ("model.tie", "text.joint_vocabulary"),
             )

@@ -10,8 +10,6 @@ from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset
 from translate.errors import DataError
 
-WORDLESS = "no letter or digit on one side"
-
 
 def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
     """The indices of the pairs to train on, and one line of the report for each reason to drop others.
@@ -24,17 +22,22 @@ def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tupl
     reasons = [("an empty side", shorter == 0)]
     if config.untranslated:
         wordless = (not (_has_word(s) and _has_word(t)) for s, t in zip(text.source, text.target, strict=True))
-        reasons.append((WORDLESS, np.fromiter(wordless, bool, len(dataset))))
-    reasons.append((f"more than {config.max_tokens} tokens on one side", longer > config.max_tokens))
+        reason = "no letter or digit on one side (data.filter.untranslated)"
+        reasons.append((reason, np.fromiter(wordless, bool, len(dataset))))
+    reasons.append(
+        (f"over {config.max_tokens} tokens on one side (data.filter.max_tokens)", longer > config.max_tokens)
+    )
     if config.max_ratio is not None:
-        reasons.append((f"one side over {config.max_ratio:g} times the other", longer > config.max_ratio * shorter))
+        reason = f"one side over {config.max_ratio:g} times the other (data.filter.max_ratio)"
+        reasons.append((reason, longer > config.max_ratio * shorter))
     return _drop(reasons, text)
 
 
 def select_texts(dataset: Dataset, config: LabelledFilterConfig, text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
     """The same for labelled text."""
     lengths = dataset.source.lengths
-    reasons = [("empty", lengths == 0), (f"more than {config.max_tokens} tokens", lengths > config.max_tokens)]
+    too_long = f"over {config.max_tokens} tokens (data.filter.max_tokens)"
+    reasons = [("empty", lengths == 0), (too_long, lengths > config.max_tokens)]
     return _drop(reasons, text)
 
 
@@ -45,10 +48,9 @@ def _drop(reasons: Sequence[tuple[str, NDArray[np.bool_]]], text: TextPair) -> t
         dropped = np.flatnonzero(kept & applies)
         kept[dropped] = False
         if dropped.size:
-            report.append(f"dropped {text.counted(dropped.size)}: {reason} (first: {text.place(dropped[0])})")
+            report.append(f"dropped {text.counted(dropped.size)}: {reason}, first {text.place(dropped[0])}")
     if not kept.any():
-        hint = ", where `untranslated: false` keeps text without letters" if WORDLESS in " ".join(report) else ""
-        raise DataError(f"{text.name}: nothing is left to train on ({'; '.join(report)}); see data.filter{hint}")
+        raise DataError(f"{text.name}: nothing is left to train on ({'; '.join(report)}); change data.filter")
     return np.flatnonzero(kept).astype(np.int32), report  # half the memory of int64
 
 

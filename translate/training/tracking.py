@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import sys
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -84,9 +85,14 @@ class Bar:
     they cannot be written, because the disk is full, the reader of a pipe has ended, or the terminal is gone.
     """
 
+    disabled: bool | None = None  # where there is no terminal
+
     def __init__(self, total: int, done: int) -> None:
-        self._total, self._done = total, done
-        self._bar = tqdm(total=total, initial=done, unit=" updates", dynamic_ncols=True, smoothing=0.05, disable=None)
+        self._total, self._before, self._done = total, done, done
+        self._started = time.monotonic()
+        self._bar = tqdm(
+            total=total, initial=done, unit=" updates", dynamic_ncols=True, smoothing=0.05, disable=self.disabled
+        )
 
     def advance(self) -> None:
         self._done += 1
@@ -95,7 +101,10 @@ class Bar:
     def show(self, **figures: str) -> None:
         """Show the newest figures, by their names."""
         self._bar.set_postfix(figures)
-        if self._bar.disable:
+        if self._bar.disable:  # The bar would also show these times.
+            elapsed = time.monotonic() - self._started
+            left = elapsed / max(1, self._done - self._before) * (self._total - self._done)
+            figures |= {"elapsed": tqdm.format_interval(elapsed), "left": tqdm.format_interval(left)}
             self.say(f"update {self._done:,} of {self._total:,}: " + ", ".join(map(" ".join, figures.items())))
 
     def say(self, message: str) -> None:
@@ -110,9 +119,7 @@ class Bar:
 class NoBar(Bar):
     """The bar of all processes but the first: nothing is shown."""
 
-    def __init__(self, total: int, done: int) -> None:
-        self._total, self._done = total, done
-        self._bar = tqdm(disable=True)
+    disabled = True
 
     def say(self, message: str) -> None:
         pass
