@@ -73,9 +73,11 @@ def train(
     states = StateStore(run.states, config.training.keep_last, writer)
     identity = {"config": config_to_dict(config), **text.identity()}
     precision = config.training.precision
+    reached = None  # the progress of a resumed run
     if resume:
         tensors, values = states.load_newest()
-        if not is_to_go_on(run, values, identity, processes):
+        reached = progress_to_resume(run, values, identity, processes)
+        if reached is None:
             log.info("%s is finished: there is nothing to resume", run.path)
             return run
         precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
@@ -111,8 +113,8 @@ def train(
         identity=identity,
         processes=processes,
     )
-    if resume:
-        trainer.resume(tensors, values)
+    if reached is not None:
+        trainer.resume(tensors, reached)
         del tensors  # as large as the model and its optimizer, which have copied them
         log.info("resuming after update %d of %d", trainer.progress.step, trainer.total_steps)
     # Written only now, when nothing can refuse these settings any more. `asked` lacks the max_ratio estimated from this
@@ -158,10 +160,12 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
     return run
 
 
-def is_to_go_on(run: RunFolder, values: dict[str, Any], identity: dict[str, Any], processes: Processes) -> bool:
-    """Whether a resumed run has updates left to do, according to the `values` of its newest state.
+def progress_to_resume(
+    run: RunFolder, values: dict[str, Any], identity: dict[str, Any], processes: Processes
+) -> Progress | None:
+    """How far a resumed run has got, from the `values` of its newest state; None if it is finished.
 
-    If its best model is gone, these forget it, so that the next validation makes another.
+    If its best model is gone, that is forgotten, so that the next validation makes another.
 
     Raises:
         CheckpointError: it began with other settings or another text, or it is finished and its model gone.
@@ -173,11 +177,11 @@ def is_to_go_on(run: RunFolder, values: dict[str, Any], identity: dict[str, Any]
     if over and not has_another_length(values["identity"], identity):
         if damage:
             raise CheckpointError(f"the run is finished, but its model is lost: {damage}; train again with --overwrite")
-        return False
+        return None
     if damage:
         log.warning("the run's best model is lost: %s; the next validation makes another", damage)
-        values["progress"] = progress.without_best().to_dict()
-    return True
+        return progress.without_best()
+    return progress
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Tensors and plain values in one file that is either complete or absent: safetensors with a digest.
 
-It knows nothing about models or runs. No pickle is ever read.
+It knows nothing of what the tensors are; only its messages name what users keep in such files. No pickle is ever read.
 """
 
 import hashlib

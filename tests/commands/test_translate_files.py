@@ -88,7 +88,7 @@ def test_whether_a_stream_is_a_file(tmp_path: Path) -> None:
 def test_standard_input_is_not_replaced(translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_lines(tmp_path / "in", LINES)
     monkeypatch.setattr("translate.commands.translate.is_open_as", lambda place, _: place == path)
-    message = f"the translations would overwrite {path}, the input; name another file: --output FILE"
+    message = f"the translations would overwrite the input {path}; name another file: --output FILE"
     assert translate("--output", path) == Outcome(2, "", f"error: {message}\n")
     assert translate("--output", path, "el gato").code == 0
 

@@ -58,7 +58,7 @@ def test_what_belongs_to_the_text_and_what_to_the_label(tmp_path: Path) -> None:
     [
         ("de\tHund\nKatze\n", "line 2 has no tab: 'Katze'. Write label, tab, text."),
         ("de\tHund\n\nen\tcat\n", "line 2 has no tab: ''. Write label, tab, text."),
-        (f"{'x' * 90}\n", f"line 1 has no tab: '{'x' * 59}…'. Write label, tab, text."),
+        (f"{'x' * 90}\n", f"line 1 has no tab: '{'x' * 79}…'. Write label, tab, text."),
         ("de\tHund\n \tKatze\n", "line 2 has no label. Write one, or remove the line."),
         (
             "de\tHund\nfr\tchat\n",

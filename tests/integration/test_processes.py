@@ -25,6 +25,7 @@ from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training.checkpoint import pack
 from translate.training.distributed import SINGLE_PROCESS
+from translate.training.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -172,13 +173,11 @@ def test_processes_draw_their_own_dropout(two: TinyProject) -> None:
 
 def test_another_number_of_processes_draws_anew_after_each_update(tiny: TinyProject) -> None:
     trainer = trainer_of(tiny)
-    trainer.progress.best_step = 0
     tensors = pack(trainer.parallel, trainer.update.optimizers, SINGLE_PROCESS)
-    values = trainer.progress.to_dict()
     trainer.processes = FirstOfTwo()
     drawn = []
     for step in (3, 3, 4):
-        trainer.resume(tensors, {"progress": {**values, "step": step}})
+        trainer.resume(tensors, Progress(step=step))
         drawn.append(torch.rand(3).tolist())
     assert drawn[0] == drawn[1] != drawn[2]
 

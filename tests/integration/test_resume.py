@@ -23,6 +23,7 @@ from translate.runs import RunFolder
 from translate.training import interrupt as interrupt_module
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import Interrupted
+from translate.training.progress import Progress
 from translate.training.tracking import MetricsLog
 from translate.training.trainer import Trainer
 from translate.validation import Validator
@@ -80,9 +81,9 @@ def test_the_seconds_of_a_resumed_run_are_its_own(tiny: TinyProject, monkeypatch
     stop(sigterm, update(9), tiny)
     resume = Trainer.resume
 
-    def long_ago(self: Trainer, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        values["progress"]["seconds"] += 1000.0
-        resume(self, tensors, values)
+    def long_ago(self: Trainer, tensors: dict[str, Tensor], progress: Progress) -> None:
+        progress.seconds += 1000.0
+        resume(self, tensors, progress)
 
     monkeypatch.setattr(Trainer, "resume", long_ago)
     finished = json.loads(train(tiny.config(), resume=True).finished.read_bytes())

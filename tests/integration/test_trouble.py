@@ -20,6 +20,7 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training import objective as objective_module
+from translate.training.progress import Progress
 from translate.training.tracking import MetricsLog, NoBar
 from translate.training.trainer import Trainer
 
@@ -290,12 +291,11 @@ def test_too_little_memory_for_a_validation_loses_nothing(
 
 def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = trainer_of(tiny)
-    tensors, values = {}, {"progress": {**trainer.progress.to_dict(), "step": 14}}
     monkeypatch.setattr(trainer.processes, "gather", lambda step: np.array([[step], [step - 7]]))
     with pytest.raises(
         CheckpointError, match="the processes find different training states; they must share one output"
     ):
-        trainer.resume(tensors, values)
+        trainer.resume({}, Progress(step=14))
 
 
 def test_another_error_stays_what_it_is(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

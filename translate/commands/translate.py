@@ -85,17 +85,10 @@ def translate(args: argparse.Namespace) -> None:
     chunks = source_lines(args)
     checkpoints = models_of(args)
     read = {"the model": checkpoints, "the text to translate": [args.input], "the text to score": [args.score]}
+    if args.output and not args.sentences and not args.input:
+        is_input = is_open_as(args.output, sys.stdin) and args.output.is_file()
+        read["the input"] = [args.output] if is_input else []
     refuse_to_replace(args.output, read)
-    if (
-        args.output
-        and not args.sentences
-        and not args.input
-        and is_open_as(args.output, sys.stdin)
-        and args.output.is_file()
-    ):
-        raise ConfigError(
-            f"the translations would overwrite {args.output}, the input; name another file: --output FILE"
-        )
     keep_memory()
     translator = Translator.load(checkpoints, args.device)
     refuse_to_replace(args.output, {"the model's data file": text_files(translator.config.data)})

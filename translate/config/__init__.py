@@ -1,1 +1,6 @@
-"""The settings of a run (schema.py) and how they are read from YAML (loading.py)."""
+"""The settings of a run, and how they are read.
+
+Read schema.py, which explains every setting, then yaml_source.py (YAML to values that know where they were written),
+loading.py (files, what they extend, and overrides) and problems.py (mistakes in the user's terms). keys.py says which
+settings the schema has where, and reference.py writes docs/configuration.md.
+"""

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from translate.data.known import DOWNLOADED_SPLITS, describe_variant
-from translate.data.lines import PACKED, FileText, Text, read_blocks, version_of
+from translate.data.lines import PACKED, FileText, Text, excerpt, read_blocks, version_of
 from translate.errors import DataError
 
 # Names that different copies of Multi30k give to the same split; any of them finds the others.
@@ -166,9 +166,7 @@ def _first_misaligned_line(source: Text, target: Text) -> int:
 
 def _excerpt(lines: Text, line: int) -> str:
     text = next(islice(lines, line - 1, line), None)
-    if text is None:
-        return "(no more lines)"
-    return repr(text if len(text) <= 80 else text[:79] + "…")
+    return "(no more lines)" if text is None else excerpt(text)
 
 
 # --- a folder of splits ----------------------------------------------------------------------------------------------

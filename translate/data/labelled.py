@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from translate.data.corpus import ParallelText, files_in, names_of_split, read_pair, what_is_there
-from translate.data.lines import read_lines, text_sha256
+from translate.data.lines import excerpt, read_lines, text_sha256
 from translate.errors import DataError
 from translate.text.codec import compose
 
@@ -30,7 +30,7 @@ def read_labelled(path: Path, known: Collection[str] | None = None) -> ParallelT
     for number, line in enumerate(lines, start=1):
         label, tab, text = line.partition("\t")
         if not tab:
-            raise DataError(f"{path}, line {number} has no tab: {_excerpt(line)}. Write label, tab, text.")
+            raise DataError(f"{path}, line {number} has no tab: {excerpt(line)}. Write label, tab, text.")
         texts.append(text)
         labels.append(label.strip())
     _check_labels(path, labels, known)
@@ -97,7 +97,3 @@ def _labelled_text(name: str, texts: list[str], labels: list[str]) -> ParallelTe
     counts = Counter(labels)
     variant = f"{len(counts)} labels, sha256 {hashes[0][:8]}… / {hashes[1][:8]}…"
     return ParallelText(name, texts, labels, *hashes, variant, unit="texts")
-
-
-def _excerpt(line: str) -> str:
-    return repr(line if len(line) <= 60 else f"{line[:59]}…")

@@ -137,6 +137,11 @@ def text_sha256(lines: Sequence[str]) -> str:
     return hashlib.sha256(("\n".join(lines) + "\n").encode("utf-8")).hexdigest()
 
 
+def excerpt(line: str) -> str:
+    """A line, or its beginning, in quotes, for messages."""
+    return repr(line if len(line) <= 80 else f"{line[:79]}…")
+
+
 def _opened(path: Path) -> BinaryIO:
     unpacked: Any
     match path.suffix:

@@ -104,13 +104,13 @@ class Trainer:
         self.update = build_update(self.parallel, config, device, dtype)
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
-    def resume(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Restore a training state that `StateStore.load_newest` has read.
+    def resume(self, tensors: dict[str, Tensor], progress: Progress) -> None:
+        """Restore a training state: the tensors that `StateStore.load_newest` has read, and how far the run has got.
 
         Raises:
             CheckpointError: it has more updates than the run should have, or the processes found different states.
         """
-        self.progress = Progress.from_dict(values["progress"])
+        self.progress = progress
         self._expect_the_same(self.progress.step, "training states")
         if self.progress.step > self.total_steps:
             raise CheckpointError(
