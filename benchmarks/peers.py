@@ -59,7 +59,7 @@ from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Epoch
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.data.reading import read_training_text
-from translate.device import PRECISIONS, avoid_cudnn_attention, name_of, resolve_device
+from translate.device import PRECISIONS, avoid_cudnn_attention, name_of, prepare_cpu, resolve_device
 from translate.model.build import build_model
 from translate.pipeline import choose_dtype
 from translate.text.vocabulary import EOS, PAD, SPECIALS
@@ -100,10 +100,11 @@ def make_job(args: argparse.Namespace) -> Job:
     shuffled = np.random.default_rng(1).permutation(everything)[: passes * count * rows]
     pairs = np.concatenate([shuffled, *buckets[: passes * count]])
     places = np.arange(len(pairs)).reshape(2, passes, count, rows).tolist()
+    prepare_cpu(args.threads)
     return Job(
         config=config_to_dict(limited(config)),
         device=args.device,
-        arithmetic=name_of(choose_dtype(config, resolve_device(args.device, args.threads), config.training.precision)),
+        arithmetic=name_of(choose_dtype(config, resolve_device(args.device), config.training.precision)),
         threads=args.threads,
         source_words=len(source.vocabulary),
         target_words=len(target.vocabulary),
@@ -167,7 +168,8 @@ def flops_per_token(model: SimpleNamespace, words: int, source: NDArray[Any], ta
 def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes: Processes) -> Iterator[Pass]:
     """The real trainer; its updates are timed, including making their batches, but not validations, which are empty."""
     config = config_from_dict(job.config)
-    device = resolve_device(job.device, max(1, job.threads // processes.count))
+    prepare_cpu(max(1, job.threads // processes.count))
+    device = resolve_device(job.device)
     avoid_cudnn_attention()
     if "memory" not in config.training.plain:
         keep_memory(one_heap=dtype is torch.float32)

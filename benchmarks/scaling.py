@@ -29,7 +29,7 @@ from translate.config.loading import load_config
 from translate.data.batching import BatchPlan
 from translate.data.dataset import CorpusCache
 from translate.data.reading import read_training_text
-from translate.device import name_of, resolve_device
+from translate.device import name_of, prepare_cpu, resolve_device
 from translate.model_file import fresh_model
 from translate.pipeline import choose_dtype
 from translate.training.distributed import SINGLE_PROCESS, Group
@@ -54,7 +54,8 @@ def one_process(args: argparse.Namespace) -> None:
         source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
         dataset = cache.dataset(codecs, text)
     pairs = np.random.default_rng(1).permutation(len(dataset))[: args.pairs or None]
-    device = resolve_device("cpu", 1)
+    prepare_cpu(threads=1)
+    device = resolve_device("cpu")
     dtype = processes.on_first(lambda: choose_dtype(config, device, config.training.precision))
     batches = config.training.batch
     torch.manual_seed(config.seed)

@@ -33,9 +33,19 @@ def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def resolve_device(name: str, threads: int | None = None) -> torch.device:
-    """The device that `auto`, `cpu` or `cuda` stands for; also sets the number of CPU threads, if one is given, and,
-    before PyTorch's first operation, how much oneDNN caches.
+def prepare_cpu(threads: int | None = None) -> None:
+    """Set the number of CPU threads, if one is given, and how much oneDNN caches; before PyTorch's first operation."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    # Sizes of two caches for the machine code that oneDNN generates for each matrix product, a third of a megabyte: its
+    # own, and another in PyTorch's layer over it. Both are read at the first operation. Training needs a few dozen
+    # entries again and again (see rows.py), but by default each cache keeps 1,024.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
+    os.environ.setdefault("LRU_CACHE_CAPACITY", "1")
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device that `auto`, `cpu` or `cuda` stands for.
 
     Raises:
         ConfigError: the name is none of these, or CUDA is asked for and not available.
@@ -44,13 +54,6 @@ def resolve_device(name: str, threads: int | None = None) -> torch.device:
         raise ConfigError(f"device: given {name!r}, allowed: auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device: cuda requested, but PyTorch finds no CUDA device; use device: auto or device: cpu")
-    if threads is not None:
-        torch.set_num_threads(threads)
-    # Sizes of two caches for the machine code that oneDNN generates for each matrix product, a third of a megabyte: its
-    # own, and another in PyTorch's layer over it. Both are read at the first operation. Training needs a few dozen
-    # entries again and again (see rows.py), but by default each cache keeps 1,024.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
-    os.environ.setdefault("LRU_CACHE_CAPACITY", "1")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 

@@ -19,7 +19,7 @@ from translate.config.schema import Config, LabelledDataConfig
 from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset
-from translate.device import avoid_cudnn_attention, name_of, resolve_device, resolve_precision
+from translate.device import avoid_cudnn_attention, name_of, prepare_cpu, resolve_device, resolve_precision
 from translate.errors import CheckpointError, DataError, TrainingError
 from translate.evaluation import spaces_warning
 from translate.model.build import Model
@@ -56,7 +56,8 @@ def train(
         Interrupted: a signal came; the run is saved.
     """
     started = time.perf_counter()
-    device = processes.own_device(resolve_device(config.device, config.threads))
+    prepare_cpu(config.threads)
+    device = processes.own_device(resolve_device(config.device))
     avoid_cudnn_attention()
     start = load_start(config, resume=resume)
     with processes.first_ahead():  # It makes the folder, and the cache that the others read.

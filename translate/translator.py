@@ -17,7 +17,7 @@ from translate.decoding.fitting import FittingBatches, with_batch_tokens
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search, tokens_read
-from translate.device import resolve_device
+from translate.device import prepare_cpu, resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
 from translate.text.codec import Codec
@@ -83,6 +83,7 @@ class Translator:
         paths = [path] if isinstance(path, str | Path) else list(path)
         if not paths:
             raise ValueError("no model file is given")
+        prepare_cpu()
         where = resolve_device(device)
         with explained_lack_of_memory(lambda: "for the model's weights; free some memory, or use another device"):
             first, *others = (SavedModel.load(Path(each)) for each in paths)

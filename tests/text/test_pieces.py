@@ -40,7 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "byte": {},
     "bpe": {"vocab_size": 80, "min_freq": 2, "byte_fallback": False},
     "wordpiece": {"vocab_size": 130, "min_freq": 2},
-    "unigram": {"vocab_size": 80},
+    "unigram": {"vocab_size": 80, "byte_fallback": False},
 }
 
 
@@ -50,7 +50,9 @@ def learn_one(lines: list[str], **settings: Any) -> PieceTokenizer:
 
 
 TOKENIZERS = {kind: learn_one(LINES, kind=kind, **settings) for kind, settings in SETTINGS.items()}
-FALLBACK = learn_one(LINES, kind="bpe", vocab_size=80, min_freq=2, byte_fallback=True)
+FALLBACKS = {
+    kind: learn_one(LINES, kind=kind, **SETTINGS[kind] | {"byte_fallback": True}) for kind in ("bpe", "unigram")
+}
 BYTE_CODEC = build_codecs(TextConfig.model_validate({"tokenizer": {"kind": "byte"}}), ("de", "en"), ["x"], ["y"])[1]
 
 
@@ -92,7 +94,7 @@ def test_unknown_pieces_stand_for_themselves(line: str, kind: str) -> None:
 
 @given(st.text())
 def test_with_bytes_to_fall_back_on_nothing_is_unknown(line: str) -> None:
-    for tokenizer in (FALLBACK, TOKENIZERS["byte"]):
+    for tokenizer in (*FALLBACKS.values(), TOKENIZERS["byte"]):
         tokens = next(tokenizer.tokenize([line]))
         assert set(tokens) <= set(tokenizer.pieces)
         assert tokenizer.join(tokens) == (line if line.strip() else "")
@@ -151,7 +153,7 @@ def test_bytes_that_are_no_text() -> None:
     join = TOKENIZERS["byte"].join
     assert join(["<0x61>", "<0xC3>", "<0x62>"]) == "a\ufffdb"
     assert join(["<0xC3>", "<0xBC>", "<0xC3>"]) == "ü\ufffd"
-    assert FALLBACK.join([" a", "<0xFF>", "<0xE6>", "<0x88>", "<0x91>", " b"]) == "a\ufffd我 b"
+    assert FALLBACKS["bpe"].join([" a", "<0xFF>", "<0xE6>", "<0x88>", "<0x91>", " b"]) == "a\ufffd我 b"
 
 
 def naive_merges(words: Counter[tuple[str, ...]], count: int) -> Iterator[tuple[str, str]]:
@@ -256,7 +258,7 @@ def test_unigram_takes_the_likeliest_pieces(line: str) -> None:
 def test_unigram_knows_whole_words() -> None:
     """The library's trainer alone misses words that nothing goes on from, however frequent."""
     lines = ["and so and so and on, and"] * 20 + ["sand band android"]
-    pieces = learn_one(lines, kind="unigram", vocab_size=40).pieces
+    pieces = learn_one(lines, kind="unigram", vocab_size=40, byte_fallback=False).pieces
     assert " and" in pieces
     assert " android" not in pieces  # It occurs once.
 
@@ -270,8 +272,9 @@ def test_there_are_as_many_pieces_as_asked_for(kind: str) -> None:
 
 
 def test_bytes_to_fall_back_on_are_not_counted() -> None:
-    assert len(FALLBACK.pieces) == len(TOKENIZERS["bpe"].pieces) + 256 == 80 + 256
-    assert FALLBACK.pieces[256:] == TOKENIZERS["bpe"].pieces
+    for kind, tokenizer in FALLBACKS.items():
+        assert len(tokenizer.pieces) == len(TOKENIZERS[kind].pieces) + 256 == 80 + 256
+        assert tokenizer.pieces[256:] == TOKENIZERS[kind].pieces
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram"])

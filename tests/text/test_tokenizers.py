@@ -20,7 +20,8 @@ from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
 KINDS = [str(kind_of(section)) for section in sections_at(TextConfig.model_fields["tokenizer"])]
 SETTINGS: dict[str, dict[str, Any]] = {kind: {"kind": kind} for kind in KINDS}
-SETTINGS["bpe with bytes"] = {"kind": "bpe", "byte_fallback": True}
+for kind in ("bpe", "unigram"):
+    SETTINGS[f"{kind} with bytes"] = {"kind": kind, "byte_fallback": True}
 SETTINGS["few bpe pieces"] = {"kind": "bpe", "vocab_size": 60}
 
 GERMAN = [

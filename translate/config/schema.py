@@ -256,6 +256,12 @@ class SubwordConfig(Section):
             )
 
 
+ByteFallback = Annotated[
+    bool,
+    Field(description="Split characters that the training text lacks into bytes, so that nothing is ever unknown."),
+]
+
+
 class BpeTokenizerConfig(SubwordConfig):
     """Byte-pair encoding of characters (Sennrich et al., 2016): subwords, merged from frequent pairs."""
 
@@ -264,9 +270,7 @@ class BpeTokenizerConfig(SubwordConfig):
         6000, description="Maximum number of pieces to learn, not counting specials and the bytes of byte_fallback."
     )
     min_freq: Size = Field(2, description="Merge only pairs that occur at least this often.")
-    byte_fallback: bool = Field(
-        False, description="Split characters that the training text lacks into bytes, so that nothing is ever unknown."
-    )
+    byte_fallback: ByteFallback = False
     dropout: Share = Field(
         0.0,
         description="BPE-dropout (Provilkov et al., 2020): leave out each merge with this probability during training, "
@@ -286,7 +290,10 @@ class UnigramTokenizerConfig(SubwordConfig):
     """Unigram language model (Kudo, 2018): pieces have probabilities, and text is split in the most probable way."""
 
     kind: Literal["unigram"] = Field("unigram", description="Unigram language model.")
-    vocab_size: Size = Field(6000, description="Maximum number of pieces to learn, not counting specials.")
+    vocab_size: Size = Field(
+        6000, description="Maximum number of pieces to learn, not counting specials and the bytes of byte_fallback."
+    )
+    byte_fallback: ByteFallback = False
 
 
 class TextConfig(Section):

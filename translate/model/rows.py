@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# Numbers of rows are multiples of it: so few that their machine code can be kept (see `device.resolve_device`).
+# Numbers of rows are multiples of it: so few that their machine code can be kept (see `device.prepare_cpu`).
 ROWS = 256
 
 

@@ -269,7 +269,7 @@ def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) ->
     return _with_parts(library.models.WordPiece(pieces, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUES))
 
 
-def _learn_unigram(texts: Iterable[str], *, vocab_size: int) -> Any:
+def _learn_unigram(texts: Iterable[str], *, vocab_size: int, byte_fallback: bool) -> Any:
     """Pieces with log-probabilities, pruned to those the text needs most; a line is split in the most probable way."""
     library = _library()
     characters = _characters(texts)
@@ -296,8 +296,10 @@ def _learn_unigram(texts: Iterable[str], *, vocab_size: int) -> Any:
     # If vocab_size is hardly larger than the number of characters, the trainer keeps more pieces than it was asked for.
     longer = [piece for piece in ranked if len(piece) > 1][: vocab_size - len(characters)]
     kept = {*characters, *longer}
-    pieces = [(UNKNOWN, 0.0), *((piece, scores[piece]) for piece in ranked if piece in kept)]
-    return _with_parts(library.models.Unigram(pieces, unk_id=UNKNOWN_ID))
+    byte_pieces = BYTES if byte_fallback else ()
+    pieces = [(UNKNOWN, 0.0), *((piece, least) for piece in byte_pieces)]
+    pieces += [(piece, scores[piece]) for piece in ranked if piece in kept]
+    return _with_parts(library.models.Unigram(pieces, unk_id=UNKNOWN_ID, byte_fallback=byte_fallback))
 
 
 LEARNERS: dict[str, Callable[..., Any]] = {
