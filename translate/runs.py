@@ -14,7 +14,7 @@ from typing import Any
 
 from translate.errors import CheckpointError
 from translate.files import atomic_write, try_lock, writing
-from translate.paths import project_root, resolved
+from translate.paths import exists, project_root, resolved
 from translate.storage import read_tensors, tensor_files
 
 WRITTEN = "# Written by training: all settings of this run.\n"  # begins its config.yaml
@@ -51,8 +51,8 @@ class RunFolder:
         return self.path / "finished.json"
 
     def is_started(self) -> bool:
-        """Whether a run has left a model or a state to resume from here."""
-        return self.model.exists() or self.has_states()
+        """Whether a run has left a model or a state to resume from here. CheckpointError if that cannot be seen."""
+        return exists(self.model) or self.has_states()
 
     def is_taken(self) -> bool:
         """Whether a run is here, or the rest of a finished one whose model and states have been moved away."""
