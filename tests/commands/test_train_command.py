@@ -285,6 +285,15 @@ def test_a_language_without_a_tokenizer(run: Run, untrained: Project) -> None:
     assert "error: spaCy has no tokenizer for the language 'esp'; did you mean es" in said.err
 
 
+def test_files_of_swapped_languages(run: Run, untrained: Project) -> None:
+    source, target = untrained.corpus / "train.it", untrained.corpus / "train.es"
+    refused(
+        run(f"data.train={{source: {source}, target: {target}}}"),
+        f"the source language is 'es', but the source is {source}, and its translation is {target}; swap the two "
+        "files, or data.source and data.target",
+    )
+
+
 # --- the folder of the run -------------------------------------------------------------------------------------------
 
 

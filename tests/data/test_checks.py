@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translate.config.schema import Config, Corpus, DataConfig
+from translate.config.schema import DataConfig
 from translate.data.checks import check_variety, refuse_swapped_files, warn_of_copies, warn_of_shifts
 from translate.data.corpus import ParallelText, Part, TextPair
-from translate.data.reading import read_training_text
-from translate.data.selection import repeat_pairs
 from translate.errors import ConfigError, DataError
 
 RNG = np.random.default_rng(1)
@@ -130,13 +128,3 @@ def test_files_named_after_the_other_language(key: str, source: str, target: str
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$") if refused else nullcontext():
         refuse_swapped_files(data)
-
-
-@pytest.mark.parametrize("weight", [1, 3])
-def test_a_corpus_by_itself(weight: int, tmp_path: Path) -> None:
-    for language in ("de", "en"):
-        (tmp_path / f"clean.{language}").write_text("a\nb\n", encoding="utf-8")
-    corpus = Corpus(split="clean", weight=weight)
-    text = read_training_text(Config(data=DataConfig(root=tmp_path, train=corpus)))
-    assert list(text.source) == ["a", "b"]
-    assert len(repeat_pairs(np.arange(2, dtype=np.int32), text)) == 2 * weight

@@ -49,4 +49,4 @@ def test_a_word_that_reads_like_a_special_is_unknown(special: str) -> None:
 
 def test_it_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        Vocabulary(("a",)).words = ()  # type: ignore[misc]
+        Vocabulary(("a",)).words = ()

@@ -118,21 +118,21 @@ def test_every_process_goes_its_own_way() -> None:
 
 
 def test_random_states_of_another_number_of_processes_are_made_anew() -> None:
-    tensors = pack(Single(nn.Linear(2, 2), SINGLE_PROCESS), [], SINGLE_PROCESS)  # type: ignore[arg-type]
+    tensors = pack(Single(nn.Linear(2, 2), SINGLE_PROCESS), [], SINGLE_PROCESS)
     drawn = []
     for rank, step in ((0, 5), (0, 5), (1, 5), (0, 6)):
         torch.rand(3)
-        unpack(tensors, Single(nn.Linear(2, 2), SINGLE_PROCESS), [], group_of(rank, 2), seed=(1, step))  # type: ignore[arg-type]
+        unpack(tensors, Single(nn.Linear(2, 2), SINGLE_PROCESS), [], group_of(rank, 2), seed=(1, step))
         drawn.append(torch.rand(3).tolist())
     assert drawn[0] == drawn[1]
     assert len({tuple(numbers) for numbers in drawn}) == 3
-    unpack(tensors, Single(nn.Linear(2, 2), SINGLE_PROCESS), [], SINGLE_PROCESS, seed=(1, 5))  # type: ignore[arg-type]
+    unpack(tensors, Single(nn.Linear(2, 2), SINGLE_PROCESS), [], SINGLE_PROCESS, seed=(1, 5))
     assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
 
 
 def test_a_state_of_a_gpu_is_read_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "set_rng_state", lambda _: pytest.fail("it was set"))
-    single = Single(nn.Linear(2, 2), SINGLE_PROCESS)  # type: ignore[arg-type]
+    single = Single(nn.Linear(2, 2), SINGLE_PROCESS)
     tensors = pack(single, [], SINGLE_PROCESS)
     unpack(tensors | {"random.cuda": torch.zeros(16, dtype=torch.uint8)}, single, [], SINGLE_PROCESS, seed=(1, 5))
     assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
@@ -141,7 +141,7 @@ def test_a_state_of_a_gpu_is_read_on_the_cpu(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_run_on_the_cpu_leaves_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: pytest.fail("it was asked"))
-    assert "random.cuda" not in pack(Single(nn.Linear(2, 2), SINGLE_PROCESS), [], SINGLE_PROCESS)  # type: ignore[arg-type]
+    assert "random.cuda" not in pack(Single(nn.Linear(2, 2), SINGLE_PROCESS), [], SINGLE_PROCESS)
 
 
 def test_more_processes_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_a_pytorch_that_cannot_share_out_a_model_on_a_cpu(monkeypatch: pytest.Mo
     monkeypatch.delattr(torch.cpu.Stream, "record_event", raising=False)  # an old PyTorch lacks it anyway
     monkeypatch.setattr(torch, "__version__", "2.6.0")
     with pytest.raises(ConfigError) as caught:
-        build_parallel("fsdp", nn.Linear(2, 2), group_of(0, 2))  # type: ignore[arg-type]
+        build_parallel("fsdp", nn.Linear(2, 2), group_of(0, 2))
     assert str(caught.value) == (
         "training.parallel: fsdp does not work on CPUs with PyTorch 2.6.0; "
         "install a newer one, or use training.parallel: ddp"

@@ -91,7 +91,7 @@ def test_dropout_is_the_same_in_each_run_and_different_in_each_worker_and_update
         seen.append(plain(*arguments))
         return seen[-1]
 
-    update._pass = noted  # type: ignore[method-assign]
+    update._pass = noted
     passed(update, same)
     one, other = seen
     assert not torch.equal(one, other)
@@ -130,11 +130,11 @@ def test_an_error_is_raised_once_all_workers_are_done() -> None:
         finally:
             ended.set()
 
-    update._pass = work  # type: ignore[method-assign, assignment]
+    update._pass = work
     with pytest.raises(RuntimeError, match="not enough memory"):
         passed(update, BATCHES[:2])
     assert ended.is_set()
-    update._pass = plain  # type: ignore[method-assign]
+    update._pass = plain
     sums, found = passed(update)
     expected_sums, expected = passed(update_of(1))
     assert sums == pytest.approx(expected_sums)

@@ -116,6 +116,6 @@ def test_on_a_terminal_the_bar_goes_on_from_where_the_run_was(monkeypatch: pytes
     bar.advance()
     bar.show(loss="4.321", lr="1.0e-03")
     bar.close()
-    *_, shown = sys.stderr.getvalue().split("\r")  # type: ignore[attr-defined]
+    *_, shown = sys.stderr.getvalue().split("\r")
     assert "1200/3000" in shown
     assert "loss=4.321, lr=1.0e-03" in shown

