@@ -10,7 +10,7 @@ import pytest
 
 from translate.config.schema import DataConfig
 from translate.data.checks import check_variety, refuse_swapped_files, warn_of_copies, warn_of_shifts
-from translate.data.corpus import ParallelText, Part, TextPair
+from translate.data.corpus import ParallelText, TextPair, TextPart
 from translate.errors import ConfigError, DataError
 
 RNG = np.random.default_rng(1)
@@ -61,7 +61,7 @@ def test_a_line_that_one_side_lacks(missing: int, place: int, caplog: pytest.Log
 
 
 def test_the_place_is_that_in_its_corpus(caplog: pytest.LogCaptureFixture) -> None:
-    text = replace(TEXT, parts=(Part("clean", 900, 1), Part("crawled", 1100, 1)))
+    text = replace(TEXT, parts=(TextPart("clean", 900, 1), TextPart("crawled", 1100, 1)))
     (message,) = said(SOURCE, np.concatenate([TARGET[:1100], TARGET[1100:][::-1]]), caplog, text)
     assert message.startswith("train: around crawled line 301, source and target lengths")
 

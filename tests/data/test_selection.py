@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from translate.config.schema import FilterConfig
-from translate.data.corpus import ParallelText, Part
+from translate.data.corpus import ParallelText, TextPart
 from translate.data.dataset import Dataset, EncodedText
 from translate.data.selection import repeat_pairs, select_pairs
 from translate.errors import DataError
@@ -74,7 +74,7 @@ def test_nothing_left_is_an_error() -> None:
 def test_a_dropped_pair_is_named_within_its_corpus() -> None:
     text = parallel(["a", "b", "@@"], ["a", "b", "c"])
     dataset = Dataset("train", encoded([1, 1, 1]), encoded([1, 1, 1]))
-    parts = (Part("one", 2, 1), Part("two", 1, 1))
+    parts = (TextPart("one", 2, 1), TextPart("two", 1, 1))
     _, report = select_pairs(dataset, FilterConfig(), replace(text, parts=parts))
     assert report == ["dropped 1 pair: no letter or digit on one side (data.filter.untranslated), first two line 1"]
 
@@ -83,5 +83,5 @@ def test_pairs_are_repeated_by_the_weight_of_their_corpus() -> None:
     text = parallel(["a"] * 6, ["a"] * 6)
     pairs = np.array([0, 2, 3, 4])
     assert repeat_pairs(pairs, text) is pairs
-    parts = (Part("one", 2, 1), Part("two", 1, 3), Part("three", 3, 2))
+    parts = (TextPart("one", 2, 1), TextPart("two", 1, 3), TextPart("three", 3, 2))
     assert repeat_pairs(pairs, replace(text, parts=parts)).tolist() == [0, 2, 2, 2, 3, 3, 4, 4]

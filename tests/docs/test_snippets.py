@@ -5,6 +5,7 @@ docs/tour.md and docs/text.md run as doctests.
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from translate.config.loading import dump_config, load_config
 from translate.config.schema import Config
+from translate.data.corpus import read_pair
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.text.codec import Codec
 from translate.text.tokenizers import WordTokenizer
@@ -63,6 +65,21 @@ def test_trainings_have_a_config_and_settings_that_exist(training: str) -> None:
     config, *overrides = training.replace("$seed", "1").replace("SEED", "1").split()
     if config != "configs/mine.yaml":  # the reader's own
         load_config(ROOT / config, [override for override in overrides if not override.startswith("--")])
+
+
+@pytest.mark.skipif(shutil.which("shuf") is None, reason="there is no shuf, which is one of GNU's tools")
+def test_lines_are_held_out(tmp_path: Path) -> None:
+    pairs = [(f"Satz {number}", f"sentence {number}") for number in range(1100)]
+    written = [*pairs, *pairs[:300], ("ᎠᎡ", "one"), ("ᎠᎢ", "two")]  # equal in the order of some locales
+    for column, name in enumerate(("all.XX", "all.YY")):
+        (tmp_path / name).write_text("".join(f"{pair[column]}\n" for pair in written), encoding="utf-8")
+    (shown,) = (block for block in snippets("") if block.startswith("paste"))
+    subprocess.run(["bash", "-c", shown], cwd=tmp_path, check=True)
+    splits = [read_pair(tmp_path / f"{split}.XX", tmp_path / f"{split}.YY") for split in ("train", "val", "test")]
+    found = [pair for split in splits for pair in zip(split.source, split.target, strict=True)]
+    assert [len(split.source) for split in splits] == [102, 500, 500]
+    assert sorted(found) == sorted(set(written))
+    assert splits[1].source != sorted(splits[1].source)  # but in random order
 
 
 def save_model(path: Path, seed: int) -> None:

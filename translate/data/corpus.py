@@ -29,7 +29,7 @@ FOLDERS = (".", "data/task1/raw", "multi30k", "datasets/Multi30k")
 
 
 @dataclass(frozen=True)
-class Part:
+class TextPart:
     """One of the corpora or files that make up a text: its number of pairs, and how often an epoch has each of them."""
 
     name: str
@@ -53,7 +53,7 @@ class TextPair:
     target_sha256: str
     variant: str
     unit: str = "pairs"  # what messages count
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TextPart, ...] = ()
     vocabulary: "TextPair | None" = None
 
     def counted(self, number: int) -> str:

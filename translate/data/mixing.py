@@ -6,7 +6,7 @@ from dataclasses import replace
 from glob import glob
 from pathlib import Path
 
-from translate.data.corpus import Part, TextPair, scan_pair
+from translate.data.corpus import TextPair, TextPart, scan_pair
 from translate.data.lines import JoinedText, text_sha256
 from translate.errors import DataError
 from translate.paths import exists
@@ -75,9 +75,9 @@ def join_corpora(texts: Sequence[TextPair], weights: Sequence[int], vocabulary: 
     return replace(_corpora(texts), parts=parts, vocabulary=None if len(learned) == len(texts) else _corpora(learned))
 
 
-def part_of(text: TextPair) -> Part:
+def part_of(text: TextPair) -> TextPart:
     """A text as a part of a larger one."""
-    return Part(text.name, len(text.source), 1)
+    return TextPart(text.name, len(text.source), 1)
 
 
 def _corpora(texts: Sequence[TextPair]) -> TextPair:
