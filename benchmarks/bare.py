@@ -13,6 +13,7 @@ from translate.training.checkpoint import StateStore
 from translate.training.distributed import Processes
 from translate.training.progress import Validation
 from translate.training.trainer import Trainer, TrainingSet
+from translate.training.writer import Writer
 
 
 def bare_trainer(
@@ -43,7 +44,7 @@ def bare_trainer(
         dtype=dtype,
         validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, 0, "", None, []),
         save_best=lambda kind, model, validation, progress: None,
-        states=StateStore(folder, 1),
+        states=StateStore(folder, 1, Writer()),
         snapshots=None,
         identity={},
         processes=processes,

@@ -141,7 +141,7 @@ for name in ("torchtext", "spacy", "sacrebleu"):
 from pathlib import Path
 from translate import Translator
 translator = Translator.load(Path(sys.argv[1]), "cpu")
-((found,),) = translator.n_best_of_ids([[4, 6]], 1)
+((found,),) = translator.n_best_of_ids([[4, 6]], 1, translator.config.decoding)
 assert isinstance(found.text, str) and found.length > 0
 print("ok", *translator.saved.target.tokens([4, 7, 6]), translator.saved.target.decode([4, 7, 6]))
 """

@@ -10,6 +10,7 @@ import pytest
 from translate.errors import CheckpointError
 from translate.runs import WRITTEN, RunFolder, newest_model
 from translate.training.checkpoint import StateStore
+from translate.training.writer import Writer
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "states/step-00000001.safetensors"])
@@ -92,7 +93,7 @@ def test_states_that_cannot_be_seen_are_not_missing(tmp_path: Path, monkeypatch:
     run.make()
     monkeypatch.setattr(Path, "iterdir", refuse)
     message = re.escape(f"the folder {run.states} cannot be read: Permission denied")
-    for look in (run.has_states, StateStore(run.states, keep_last=1).load_newest, lambda: run.begin("seed: 1\n")):
+    for look in (run.has_states, StateStore(run.states, 1, Writer()).load_newest, lambda: run.begin("seed: 1\n")):
         with pytest.raises(CheckpointError, match=message):
             look()
 

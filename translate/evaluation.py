@@ -179,7 +179,7 @@ def bleu_tokenizer(language: str) -> str:
     return "zh" if code in CHINESE else "char" if code in UNSPACED else "13a"
 
 
-def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "en") -> float:
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> float:
     """BLEU alone (0 to 100), without the interval: for validation while training."""
     _check_counts(hypotheses, references)
     return float(BLEU(tokenize=bleu_tokenizer(language)).corpus_score(hypotheses, [references]).score)

@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -212,16 +212,17 @@ class BestModel:
 def load_start(config: Config, *, resume: bool) -> SavedModel | None:
     """The model that training starts from, if any. CheckpointError if its settings do not fit those of `config`.
 
-    A resumed run takes its weights from its state, and its vocabularies from its own best model if there is one: the
-    model that it started from may be gone by then.
+    A resumed run takes its weights from its state, and its vocabularies from its own best model if there is one that is
+    intact: the model that it started from may be gone by then.
     """
     path = config.training.start_from
     if path is None:
         return None
     assert config.output is not None, "load_config fills it in"
     own = RunFolder(config.output).model
-    if resume and own.is_file():
-        return SavedModel.load(own)
+    if resume:
+        with suppress(CheckpointError):
+            return SavedModel.load(own)
     # --overwrite would remove the model, and training would replace it.
     if resolved(path).parent == resolved(config.output):
         raise CheckpointError(f"{path} lies in the folder of this run; name another folder for the run: output=…")

@@ -143,12 +143,11 @@ class Translator:
         self,
         sources: Sequence[Sequence[int] | NDArray[Any]],
         n: int,
-        settings: DecodingConfig | None = None,
+        settings: DecodingConfig,
         *,
         first_line: int = 1,
     ) -> list[list[Translation]]:
         """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
-        settings = settings or self.config.decoding
         if n < 1:
             raise ValueError(f"n must be at least 1, not {n}")
         if settings.search == "greedy" and n > 1:

@@ -27,6 +27,7 @@ from translate.runs import RunFolder
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import Interrupted
 from translate.training.trainer import Trainer
+from translate.training.writer import Writer
 
 OVERRIDES = (
     "training.max_epochs=20",  # of 7 updates
@@ -87,7 +88,7 @@ def disturbed(config: Config, kind: str, seed: int, resume: bool, answer: Connec
 
 def is_to_be_resumed(run: RunFolder) -> bool:
     try:
-        StateStore(run.states, 1).load_newest()
+        StateStore(run.states, 1, Writer()).load_newest()
     except CheckpointError:
         return False
     return True

@@ -87,6 +87,17 @@ def test_a_run_goes_on_without_the_model_that_it_started_from(
     assert newest_state(resumed)[1]["step"] == 6
 
 
+def test_a_run_whose_best_model_is_damaged_goes_on_with_the_vocabularies_of_the_other(
+    tiny: TinyProject, model: Path, other: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    stop(sigterm, update(3), tiny, *other, "training.validate_every=1")
+    best = tiny.folder / "tuned" / model.name
+    best.write_bytes(best.read_bytes()[:-1])
+    resumed = train(tiny.config(*other, "training.validate_every=1"), resume=True)
+    assert "the run's best model is lost" in caplog.text
+    assert SavedModel.load(resumed.model).source == SavedModel.load(model).source
+
+
 def test_other_settings_are_refused_and_nothing_is_begun(
     tiny: TinyProject, model: Path, other: tuple[str, ...]
 ) -> None:

@@ -20,6 +20,7 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import write_tensors
 from translate.training.checkpoint import StateStore
+from translate.training.writer import Writer
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +60,7 @@ def test_a_damaged_state_is_passed_over(
 
 def test_only_a_state_that_is_still_being_written_is_unwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupted run saves no other state while that is so, and one after its last update otherwise."""
-    store, write, go_on = StateStore(tmp_path, keep_last=2), StateStore._write, Event()
+    store, write, go_on = StateStore(tmp_path, 2, Writer()), StateStore._write, Event()
 
     def slowly(self: StateStore, *state: Any) -> None:
         go_on.wait(60)
@@ -75,7 +76,7 @@ def test_only_a_state_that_is_still_being_written_is_unwritten(tmp_path: Path, m
 
 
 def test_a_state_of_another_format_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = StateStore(tmp_path, keep_last=2)
+    store = StateStore(tmp_path, 2, Writer())
     store.save(1, {"weight": torch.ones(1)}, {"own": True})
     store.wait()
     newer = tmp_path / "step-00000002.safetensors"
@@ -134,7 +135,7 @@ def test_a_full_disk_leaves_the_states_before_it(tiny: TinyProject, uninterrupte
 def test_no_state_is_removed_before_the_next_one_is_whole(
     keep_last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = StateStore(tmp_path, keep_last)
+    store = StateStore(tmp_path, keep_last, Writer())
     for step in range(1, keep_last + 1):
         store.save(step, {"weight": torch.zeros(1)}, {})
     store.wait()
@@ -148,7 +149,7 @@ def test_no_state_is_removed_before_the_next_one_is_whole(
 
 
 def test_an_old_state_that_cannot_be_removed_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = StateStore(tmp_path, keep_last=1)
+    store = StateStore(tmp_path, 1, Writer())
     old = tmp_path / "step-00000001.safetensors"
     (old / "x").mkdir(parents=True)
     store.save(2, {"weight": torch.ones(1)}, {})
@@ -162,7 +163,7 @@ def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> No
         shutil.copytree(file.parent, tmp_path / f"{file.parent.name}b")
         raise KeyboardInterrupt
     assert [path.name[:26] for path in tmp_path.iterdir()] == [".step-00000001.safetensors"]
-    store = StateStore(tmp_path, keep_last=1)
+    store = StateStore(tmp_path, 1, Writer())
     store.save(2, {"weight": torch.zeros(1)}, {})
     store.wait()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000002.safetensors"]

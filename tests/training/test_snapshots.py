@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from translate.training.snapshots import Snapshots
+from translate.training.writer import Writer
 
 
 def model(value: float) -> nn.Linear:
@@ -17,7 +18,7 @@ def model(value: float) -> nn.Linear:
 
 
 def test_the_mean_of_the_last_ones(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path / "made", last=3)
+    snapshots = Snapshots(tmp_path / "made", 3, Writer())
     assert snapshots.mean() == (0, {})
     for step, value in enumerate((100.0, 1.0, 2.0, 6.0)):
         snapshots.add(step, model(value))
@@ -28,13 +29,13 @@ def test_the_mean_of_the_last_ones(tmp_path: Path) -> None:
 
 
 def test_one_is_no_mean(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path, last=3)
+    snapshots = Snapshots(tmp_path, 3, Writer())
     snapshots.add(1, model(1.0))
     assert snapshots.mean()[0] == 1
 
 
 def test_what_a_lost_run_left_is_replaced(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path, last=3)
+    snapshots = Snapshots(tmp_path, 3, Writer())
     for step, value in ((1, 1.0), (2, 3.0), (3, 100.0), (2, 5.0)):  # back to a state before update 3
         snapshots.add(step, model(value))
     count, mean = snapshots.mean()
@@ -43,7 +44,7 @@ def test_what_a_lost_run_left_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_damaged_one_is_passed_over_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    snapshots = Snapshots(tmp_path, last=3)
+    snapshots = Snapshots(tmp_path, 3, Writer())
     for step, value in ((1, 1.0), (2, 3.0), (3, 100.0)):
         snapshots.add(step, model(value))
     snapshots.mean()  # By then all are written.

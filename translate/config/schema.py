@@ -79,7 +79,8 @@ class Corpus(Section):
     weight: Annotated[int, Field(ge=1, le=10_000)] = Field(
         1,
         description="How many times each pair occurs in an epoch. Use it to give a small corpus its share beside a "
-        "large one. Vocabularies count each pair once.",
+        "large one. Vocabularies count each pair once. A batch may hold a pair several times, because it has sentences "
+        "of one length.",
     )
     vocabulary: bool = Field(
         True,

@@ -28,7 +28,7 @@ def beam_search(
     bos: int,
     eos: int,
     pad: int,
-    n_best: int = 1,
+    n_best: int,
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations of each sentence of `state`: finished ones first, each kind best first.
 

@@ -25,12 +25,12 @@ log = logging.getLogger("translate")
 
 
 class StateStore:
-    """The newest training states in one folder. A `writer` shared with other files writes all of them in order."""
+    """The newest training states in one folder. The `writer`, shared with other files, writes all of them in order."""
 
-    def __init__(self, folder: Path, keep_last: int, writer: Writer | None = None) -> None:
+    def __init__(self, folder: Path, keep_last: int, writer: Writer) -> None:
         self.folder = folder
         self.keep_last = keep_last
-        self._writer = writer or Writer()
+        self._writer = writer
         self._newest: tuple[int, Future[None]] | None = None
 
     def save(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:

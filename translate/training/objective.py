@@ -10,7 +10,9 @@ from translate.config.schema import TrainingConfig
 from translate.data.batching import Batch
 from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
 
-Logits = Callable[[Batch], Tensor]  # the model's logits for the next token at each real target position, (N, V)
+# The model's logits for the next token at each target position that has a label, (M, V): N rows, and perhaps some more,
+# which do not count (see loss.py).
+Logits = Callable[[Batch], Tensor]
 
 
 class Objective(Protocol):

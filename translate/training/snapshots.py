@@ -16,7 +16,7 @@ log = logging.getLogger("translate")
 class Snapshots:
     """The newest `last` snapshots of a model's weights in one folder."""
 
-    def __init__(self, folder: Path, last: int, writer: Writer | None = None) -> None:
+    def __init__(self, folder: Path, last: int, writer: Writer) -> None:
         self._store = StateStore(folder, last, writer)
 
     def add(self, step: int, model: nn.Module) -> None:
