@@ -87,7 +87,10 @@ def main() -> None:
     if not args.report:
         with ThreadPoolExecutor(args.jobs) as pool:
             list(pool.map(train, runs))
-    print_tables(args.folder, args.seeds)
+    if args.only != "model":
+        print_tokens(args.folder, args.seeds)
+    if args.only != "tokens":
+        print_models(args.folder, args.seeds)
 
 
 class Results:
@@ -120,15 +123,19 @@ class Results:
         return [*measured, str(len(self.runs))]
 
 
-def print_tables(folder: Path, seeds: Sequence[int]) -> None:
-    """Both tables, as Markdown; choices without a finished run are left out."""
-    print_row("tokens", "val BLEU", "val chrF", "vocabulary", "tokens a sentence", "unknown tokens", *COMMON)
+def print_tokens(folder: Path, seeds: Sequence[int]) -> None:
+    """The table of tokens, as Markdown; choices without a finished run are left out."""
+    print_row("tokens", "val BLEU", "val chrF", "vocabulary", "tokens per sentence", "unknown tokens", *COMMON)
     print_row(*["---"] * (6 + len(COMMON)))
     for kind in TOKENS:
         results = Results(folder, f"tokens-{kind}", seeds)
         if results.runs:
             print_row(kind, results.score("bleu"), results.score("chrf"), *tokens_of(results.runs[0]), *results.cost())
     print()
+
+
+def print_models(folder: Path, seeds: Sequence[int]) -> None:
+    """The table of models, and that of what each of their choices adds."""
     print_row("norm", "positions", "activation", "val BLEU", "val chrF", *COMMON)
     print_row(*["---"] * (5 + len(COMMON)))
     for variant in MODELS:

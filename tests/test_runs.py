@@ -98,6 +98,15 @@ def test_states_that_cannot_be_seen_are_not_missing(tmp_path: Path, monkeypatch:
             look()
 
 
+def test_states_that_cannot_be_written_are_noticed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunFolder(tmp_path)
+    run.make()
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (run.states, os.W_OK))
+    with pytest.raises(CheckpointError) as caught:
+        run.make()
+    assert str(caught.value) == f"cannot write to {tmp_path}: Permission denied; choose another folder: output=…"
+
+
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "snapshots/a.safetensors", "test.json"])
 def test_files_are_somebodys_own_unless_a_run_wrote_the_config(name: str, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)

@@ -34,7 +34,7 @@ def tensors() -> dict[str, Tensor]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    path = tmp_path / "made" / "on demand" / "file.safetensors"
+    path = tmp_path / "file.safetensors"
     write_tensors(path, tensors(), VALUES)
     return path
 
@@ -286,6 +286,22 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         "free some space, or choose another folder with output=…",
         str(caught.value),
     )
+
+
+def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "moved" / "model.safetensors"
+    with pytest.raises(CheckpointError) as caught:
+        write_tensors(path, {}, {})
+    assert str(caught.value) == (
+        f"cannot write {path}: its folder is gone; if that of a run was moved, continue there: --resume output=…"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_is_not_utf8_is_no_damage(path: Path) -> None:
+    moved = path.rename(path.with_name(os.fsdecode(b"m\xff.safetensors")))
+    with pytest.raises(CheckpointError, match="this path is not UTF-8; rename that file or folder"):
+        read_tensors(moved)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="whoever is root may write anywhere")

@@ -18,13 +18,13 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # errors of file syst
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A file to fill, which is renamed to `path` once all of it is on disk; missing folders are created.
+    """A file to fill, which is renamed to `path` once all of it is on disk.
 
     It is in a folder of its own, so that the code that fills it may replace it with another file. If anything goes
     wrong, an earlier file at `path` is left as it was. OSError if it cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    folder = path.parent / f".{path.name}.{secrets.token_hex(4)}"
+    # The beginning of the name, so that this name does not become too long where the file's is as long as may be.
+    folder = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}"
     # `try` begins before the folder exists: Ctrl-C may come at any time, after which tempfile.TemporaryDirectory could
     # leave its folder behind.
     try:

@@ -15,6 +15,15 @@ def exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - `Path.exists` may raise
 
 
+def is_utf8(text: str) -> bool:
+    """Whether this is text, and not the undecodable bytes of a file's name."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def project_root() -> Path:
     """The checkout that holds this package, or the working directory where the package is installed without one."""
     return _checkout() or Path.cwd()

@@ -4,7 +4,9 @@ checkpoints/NAME/model.safetensors (the best model), config.yaml (resolved), met
 snapshots/ (weights to average, if that is asked for) and finished.json once the run is over.
 """
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -111,9 +113,11 @@ class RunFolder:
             yield
 
     def make(self) -> None:
-        """Create the folders."""
+        """Create the folders. CheckpointError if they cannot be created, or not be written to."""
         with self._writing():
             self.states.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.states, os.W_OK):  # The first state may come after hours.
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def begin(self, config: str) -> None:
         """Remove the files of an earlier run, with reports on its model, and nothing else; write this run's config."""

@@ -36,6 +36,7 @@ class ScoredText:
         lines = "".join(f"{translation.text}\n" for translation in self.translations)
         report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
         with writing(path, DataError, "name another file with --json"):
+            path.parent.mkdir(parents=True, exist_ok=True)
             atomic_write(beside(path), lines.encode())
             atomic_write(path, f"{report}\n".encode(errors="backslashreplace"))  # Names of files need not be UTF-8.
 

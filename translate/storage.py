@@ -16,6 +16,7 @@ from torch import Tensor
 
 from translate.errors import CheckpointError
 from translate.files import atomic_file
+from translate.paths import is_utf8
 
 # safetensors keeps one flat map of strings beside the tensors; we use these two keys.
 VALUES = "translate"
@@ -35,6 +36,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str
         with atomic_file(path) as file:
             # Not `save`, which copies everything into one bytes object, and blocks all other threads meanwhile.
             save_file(stored, file, metadata)
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"cannot write {path}: its folder is gone; if that of a run was moved, continue there: --resume output=…"
+        ) from error
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CheckpointError(
@@ -65,6 +70,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             inside = path / "model.safetensors"  # where a run has its model
             hint = f"did you mean {inside}?" if inside.is_file() else "give a .safetensors file"
             raise CheckpointError(f"{path} is {what}; {hint}")
+        if not is_utf8(str(path)):  # safetensors would call the file damaged.
+            raise CheckpointError(f"{path}: this path is not UTF-8; rename that file or folder")
         path.open("rb").close()  # Without permission to read a file, safetensors says that it does not exist.
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -29,6 +29,19 @@ def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None
     assert said == ["error: the disk is full", f"error: cannot write: {os.strerror(errno.EFBIG)}"]
 
 
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
+def test_a_reader_that_has_left(error: type[OSError], monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("translate.commands.run.drop_output", lambda: None)
+
+    def write() -> None:
+        raise error
+
+    with own_logging():
+        assert run(write, said.append) == 141
+    assert said == []
+
+
 def test_a_working_directory_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
 

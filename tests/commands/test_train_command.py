@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -384,6 +385,16 @@ def test_a_launcher_of_one_process_changes_nothing(run: Run, monkeypatch: pytest
     assert said.err.startswith("error: another process of this run ended with exit code 7")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # How many processes there are is then for torchrun to say.
     assert run("processes=2").code == 0
+
+
+def test_a_pipe_is_read_once(call: Call, untrained: Project) -> None:
+    pipe = untrained.folder / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(pipe.write_bytes, untrained.config.read_bytes())
+        said = call(main, "--config", pipe, "processes=2")
+        written.result()
+    refused(said, f"{pipe} is a pipe, but each process has to read it; save it as a file")
 
 
 def test_nothing_to_resume(run: Run, untrained: Project) -> None:

@@ -247,6 +247,12 @@ def test_ctrl_c_that_a_library_makes_another_error_of(translate: Call, monkeypat
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_the_name_of_a_file_may_be_as_long_as_the_system_allows(translate: Call, tmp_path: Path) -> None:
+    path = tmp_path / ("ä" * 127)
+    assert translate("--output", path, "el gato").code == 0
+    assert path.is_file()
+
+
 def test_a_link_and_a_pipe_stay_what_they_are(translate: Call, tmp_path: Path, translator: Translator) -> None:
     expected = joined(translator.translate(LINES)).encode()
     target = write_lines(tmp_path / "target", ["older"])

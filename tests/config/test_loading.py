@@ -1,4 +1,5 @@
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,17 @@ SHIPPED = sorted((Path(__file__).resolve().parents[2] / "configs").rglob("*.yaml
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_a_config_of_the_project_is_sound(path: Path) -> None:
     assert load_config(path).output == project_root() / "checkpoints" / path.stem
+
+
+def test_paths_in_a_pipe_start_from_the_working_directory(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "below").mkdir()
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor() as pool:
+        patch.chdir(tmp_path / "below")
+        written = pool.submit(pipe.write_text, "output: run", "utf-8")
+        assert load_config(pipe).output == tmp_path / "below" / "run"
+        written.result()
 
 
 def test_configs_of_the_project_are_found() -> None:

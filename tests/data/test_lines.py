@@ -77,6 +77,14 @@ def test_what_a_file_is_instead_is_said(content: bytes, remedy: str, tmp_path: P
         read_lines(write(tmp_path / "text.de", content))
 
 
+@pytest.mark.parametrize(("there", "named"), [("a.de", "a.de.gz"), ("a.de.gz", "a.de"), ("a.de.zst", "a.de.gz")])
+def test_the_same_text_packed_otherwise_is_named(there: str, named: str, tmp_path: Path) -> None:
+    (tmp_path / there).touch()
+    with pytest.raises(DataError) as caught:
+        read_lines(tmp_path / named)
+    assert str(caught.value) == f"{tmp_path / named} does not exist. Did you mean {tmp_path / there}?"
+
+
 @pytest.mark.parametrize(("name", "lines"), [("text.tar", 3), ("text.tar", 3000), ("text.tar.gz", 3000)])
 def test_a_tar_archive_is_no_text(name: str, lines: int, tmp_path: Path) -> None:
     text = write(tmp_path / "text.de", b"ein Hund\n" * lines)

@@ -58,6 +58,14 @@ def test_a_damaged_state_is_passed_over(
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
 
 
+def test_a_folder_that_is_moved_is_not_made_again(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
+    run, elsewhere = tiny.folder / "run", tiny.folder / "elsewhere"
+    error = stop(lambda: run.rename(elsewhere), update(9), tiny, error=CheckpointError)
+    assert "its folder is gone" in str(error)
+    assert not run.exists()
+    assert_same_run(train(tiny.config(f"output={elsewhere}"), resume=True), uninterrupted())
+
+
 def test_only_a_state_that_is_still_being_written_is_unwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupted run saves no other state while that is so, and one after its last update otherwise."""
     store, write, go_on = StateStore(tmp_path, 2, Writer()), StateStore._write, Event()

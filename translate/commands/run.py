@@ -72,7 +72,7 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
             raise
         tell(f"error: this locale ({error.encoding}) cannot encode the file name {error.object!a}; set PYTHONUTF8=1")
         return 2
-    except BrokenPipeError:  # The reader of our output has left, as `head` does.
+    except (BrokenPipeError, ConnectionResetError):  # The reader of our output has left, as `head` does.
         drop_output()
         return 141
     except OSError as error:

@@ -145,6 +145,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
             with path.open("w", encoding="utf-8", newline="\n") as text:
                 yield text
             return
+        resolved(path).parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(resolved(path)) as place, place.open("w", encoding="utf-8", newline="\n") as text:
             try:
                 yield text

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from translate.commands.options import Once
 from translate.commands.run import complain, leave_in_order, run
-from translate.errors import CheckpointError
+from translate.errors import CheckpointError, ConfigError
 from translate.training.interrupt import Interrupted, second_signal_ends, under_torchrun
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from translate.commands.companions import companions
 
             if (count := config.processes or 1) > 1:
+                if not args.config.is_file():
+                    raise ConfigError(f"{args.config} is a pipe, but each process has to read it; save it as a file")
                 together = cleanup.enter_context(companions(count, given))
         from translate.training.distributed import SINGLE_PROCESS
 

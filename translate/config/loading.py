@@ -13,7 +13,7 @@ from translate.config.problems import KeyPath, check
 from translate.config.schema import Config, Section
 from translate.config.yaml_source import Given, has_comment, parse_yaml, read_yaml, to_yaml
 from translate.errors import ConfigError
-from translate.paths import project_root, resolved
+from translate.paths import is_utf8, project_root, resolved
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -34,7 +34,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
         raise ConfigError(_report(problems, str(path)))
     config = _complete(config, path.stem)
     for key, value in _flat(config_to_dict(config)).items():
-        if not _is_utf8(json.dumps(value, ensure_ascii=False)):
+        if not is_utf8(json.dumps(value, ensure_ascii=False)):
             raise ConfigError(f"{path}: {key}: {value!a} is not UTF-8; rename that file or folder, or choose another")
     return config
 
@@ -179,15 +179,6 @@ def _expand_home(path: str) -> Path:
         return Path(path).expanduser() if path.startswith("~/") else Path(path)
     except RuntimeError as error:  # as in a container, for a user that the system does not know
         raise ConfigError(f"{path}: the home folder is not known; set HOME, or write the whole path") from error
-
-
-def _is_utf8(text: str) -> bool:
-    """Whether this is text, and not the undecodable bytes of a file's name."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _complete(config: Config, name: str) -> Config:

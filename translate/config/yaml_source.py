@@ -85,7 +85,9 @@ def read_yaml(path: Path, problems: list[str]) -> Given:
         line = error.object.count(b"\n", 0, error.start) + 1
         byte = error.object[error.start]
         raise ConfigError(f"{path}:{line}: not UTF-8 (byte 0x{byte:02x}); save the file as UTF-8") from None
-    given = parse_yaml(text, lambda line: f"{path}:{line}", path.parent.resolve(), problems)
+    # A pipe, such as the shell makes for <(…), is in no folder of the user's.
+    folder = path.parent if path.is_file() else Path.cwd()
+    given = parse_yaml(text, lambda line: f"{path}:{line}", folder.resolve(), problems)
     return given if given.value is not None else Given({}, given.place, given.folder)
 
 

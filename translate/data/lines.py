@@ -175,7 +175,10 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise DataError(f"{path} does not exist. Check the path.") from None
+        plain = path.with_suffix("") if path.suffix in PACKED else path
+        near = [file for ending in ("", *PACKED) if (file := Path(f"{plain}{ending}")).is_file()]
+        remedy = f"Did you mean {near[0]}?" if near else "Check the path."
+        raise DataError(f"{path} does not exist. {remedy}") from None
     except IsADirectoryError:
         raise DataError(f"{path} is a folder. Name a file.") from None
     except gzip.BadGzipFile as error:

@@ -14,9 +14,10 @@ log = logging.getLogger("translate")
 
 
 class Snapshots:
-    """The newest `last` snapshots of a model's weights in one folder."""
+    """The newest `last` snapshots of a model's weights in one folder, which is created."""
 
     def __init__(self, folder: Path, last: int, writer: Writer) -> None:
+        folder.mkdir(exist_ok=True)
         self._store = StateStore(folder, last, writer)
 
     def add(self, step: int, model: nn.Module) -> None:
