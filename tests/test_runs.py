@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from translate import runs
 from translate.errors import CheckpointError
 from translate.runs import WRITTEN, RunFolder, newest_model
 from translate.training.checkpoint import StateStore
@@ -141,3 +142,28 @@ def test_a_resumed_run_has_the_config_that_it_goes_on_with(tmp_path: Path) -> No
     run.begin("seed: 1\n")
     run.go_on("seed: 2\n")
     assert run.config.read_text(encoding="utf-8").endswith("seed: 2\n")
+
+
+def finished_run(project: Path, name: str, time: int) -> RunFolder:
+    run = RunFolder(project / "checkpoints" / name)
+    run.make()
+    run.model.touch()
+    run.finish({})
+    os.utime(run.finished, (time, time))
+    return run
+
+
+def test_the_newest_model_is_of_the_run_that_finished_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "project_root", lambda: tmp_path)
+    with pytest.raises(CheckpointError) as caught:
+        newest_model()
+    assert str(caught.value) == (
+        f"no finished run under {tmp_path / 'checkpoints'}; train one with: "
+        "python scripts/train.py --config configs/demo.yaml, or name a model file with --checkpoint FILE"
+    )
+    finished_run(tmp_path, "older", time=100)
+    newest = finished_run(tmp_path, "newest", time=300)
+    finished_run(tmp_path, "without a model", time=400).model.unlink()
+    finished_run(tmp_path, "under way", time=500).finished.unlink()
+    finished_run(tmp_path, "zzz", time=200)
+    assert newest_model() == newest.model

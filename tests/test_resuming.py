@@ -1,0 +1,51 @@
+"""Which settings may change when a run is resumed."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from translate import resuming
+from translate.config.keys import all_sections
+from translate.config.loading import config_to_dict
+from translate.config.schema import Config
+from translate.errors import CheckpointError
+
+
+def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but those that are written out here, whatever the schema may get."""
+    keys = {f"{path}.{name}".lstrip(".") for path, section in all_sections() for name in section.model_fields}
+
+    def free_in(training: dict[str, Any]) -> set[str]:
+        identity = {"config": {"training": training}, "train": [], "valid": [], "codecs": []}
+        free = set()
+        for key in (key for key in keys if not key.startswith(("data.train", "data.valid"))):  # compared by their text
+            monkeypatch.setattr(resuming, "differences", lambda *_, key=key: {key: f"{key}: 1 → 2"})
+            with suppress(CheckpointError):
+                resuming.refuse_changes(identity, identity)
+                free.add(key)
+        return free
+
+    places = {"output", "data.root", "data.cache", "data.download", "training.start_from"}
+    work = {"device", "processes", "threads", "training.parallel", "training.activation_checkpointing"}
+    shown = {"training.samples", "training.checkpoint_every", "training.keep_last", "training.log_every"}
+    sampling = ("temperature", "top_k", "seed")
+    search = {f"decoding.{key}" for key in ("search", "beam_size", "length_penalty", "batch_tokens", *sampling)}
+    length = {f"training.{key}" for key in ("max_epochs", "max_steps", "patience")}
+    always = places | work | shown | search
+    assert free_in({}) == free_in({"schedule": {"kind": "constant"}}) == always | length
+    for kind in ("cosine", "linear"):
+        assert free_in({"schedule": {"kind": kind}}) == always | {"training.patience"}
+    assert free_in({"average_last": 2}) == always
+
+
+def test_a_state_of_another_version_is_told_to_be_one() -> None:
+    config = config_to_dict(Config())
+    same = {"train": [], "valid": [], "codecs": []}
+    before = {**same, "config": {**config, "training": {**config["training"], "gone": 1}}}
+    with pytest.raises(CheckpointError) as caught:
+        resuming.refuse_changes(before, {**same, "config": config})
+    assert str(caught.value).startswith(
+        "the run was started by another version of this project: 1 problem in the stored config:\n"
+        "  stored config: training.gone: unknown key"
+    )
