@@ -302,7 +302,8 @@ def test_misspelt_split(tmp_path: Path) -> None:
 
 def test_a_split_named_with_the_ending_of_its_files(tmp_path: Path) -> None:
     write_split(tmp_path, "train")
-    with pytest.raises(DataError, match=r"A split is named without the ending of its files: did you mean train\?"):
+    message = r"Splits there: train\. A split is named without the ending of its files: did you mean train\? Set"
+    with pytest.raises(DataError, match=message):
         find_split(tmp_path, "train.de", "de", "en")
 
 

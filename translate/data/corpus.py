@@ -258,7 +258,8 @@ def is_folder(path: Path) -> bool:
 
 def _not_found(root: Path, split: str, source: str, target: str, there: Sequence[str]) -> str:
     names = names_of_split(split)
-    state = what_is_there(root, split, there)
+    ending = next((ending for ending in (f".{source}", f".{target}") if split.endswith(ending)), "")
+    state = what_is_there(root, "" if ending else split, there)
     if is_folder(root) and not there:
         files = [path.name for path in files_in(root)]
         shown = ", ".join(files[:8]) + (", …" if len(files) > 8 else "")
@@ -272,9 +273,8 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
     )
     if not root.exists() and {source, target} == {"de", "en"} and any(name in DOWNLOADED_SPLITS for name in names):
         remedy += ", or data.download=true to download Multi30k"
-    for ending in (f".{source}", f".{target}"):
-        if split.endswith(ending):
-            state += f" A split is named without the ending of its files: did you mean {split.removesuffix(ending)}?"
+    if ending:
+        state += f" A split is named without the ending of its files: did you mean {split.removesuffix(ending)}?"
     also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
     return (
         f"No split {split!r} in {root}: looked for {split}.{source} and {split}.{target}, plain, .gz or .zst{also}. "

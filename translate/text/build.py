@@ -23,7 +23,7 @@ from translate.text.words import WordTokenizer
 # Spacing is learned from this many lines. More lines have more pairs of neighbours, but hardly change the rules.
 SPACING_LINES = 200_000
 
-Lines = list[tuple[str, Iterable[str]]]  # for each side, its language code, which both may share, and its lines
+Sides = list[tuple[str, Iterable[str]]]  # for each side, its language code, which both may share, and its lines
 
 
 def build_codecs(
@@ -41,7 +41,7 @@ def build_codecs(
         DataError: there is no text to learn pieces from.
     """
     source_language, target_language = languages
-    text: Lines = [(source_language, _Composed(source))]
+    text: Sides = [(source_language, _Composed(source))]
     if target_language is not None:
         text.append((target_language, target))
     words = config.tokenizer if isinstance(config.tokenizer, WordTokenizerConfig) else None
@@ -57,7 +57,7 @@ class _Composed:
         return map(compose, self.lines)
 
 
-def _word_codecs(words: WordTokenizerConfig, text: Lines, joint: bool) -> list[Codec]:
+def _word_codecs(words: WordTokenizerConfig, text: Sides, joint: bool) -> list[Codec]:
     models = (words.source_model, words.target_model)
     learned = [
         _learn(WordTokenizer(language, model, words.lowercase), lines)
@@ -67,7 +67,7 @@ def _word_codecs(words: WordTokenizerConfig, text: Lines, joint: bool) -> list[C
     return [Codec(tokenizer, _vocabulary(words, each)) for (tokenizer, _), each in zip(learned, counts, strict=True)]
 
 
-def _piece_codecs(config: TextConfig, text: Lines) -> list[Codec]:
+def _piece_codecs(config: TextConfig, text: Sides) -> list[Codec]:
     settings = config.tokenizer.model_dump(exclude={"dropout"})
     groups = [text] if config.joint_vocabulary else [[side] for side in text]
     learned = [tokenizer for group in groups for tokenizer in learn_pieces(group, **settings)]
