@@ -288,12 +288,13 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     path = tmp_path / "moved" / "model.safetensors"
     with pytest.raises(CheckpointError) as caught:
         write_tensors(path, {}, {})
     assert str(caught.value) == (
-        f"cannot write {path}: its folder is gone; if that of a run was moved, continue there: --resume output=…"
+        f"cannot write {path}: its folder does not exist; if that of a run was moved, continue there with --resume "
+        "and output=…"
     )
     assert list(tmp_path.iterdir()) == []
 
