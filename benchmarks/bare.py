@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.data.batching import BatchPlan
 from translate.model.build import Model
 from translate.model.plain import make_plain

@@ -44,10 +44,11 @@ STAGES = (
 # PyTorch and NumPy are the language that tensors are written in; everything else from outside is wrapped.
 EVERYWHERE = {"torch", "numpy"}
 STANDARD = sys.stdlib_module_names | {"compression"}  # of Python, the latter from 3.14 on
+SECTIONS = ("data", "text", "model", "training", "decoding")
 WRAPPED_IN = {
     "backports": {"data/lines"},
     "filelock": {"files"},
-    "pydantic": {"config/schema", "config/keys", "config/problems"},
+    "pydantic": {f"config/{name}" for name in (*SECTIONS, "section", "schema", "keys", "problems")},
     "pydantic_core": {"config/problems"},
     "sacrebleu": {"evaluation"},
     "safetensors": {"storage"},

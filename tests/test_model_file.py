@@ -11,7 +11,8 @@ from typing import Any, NoReturn, get_args
 import pytest
 import torch
 
-from translate.config.schema import Config, ModelConfig
+from translate.config.model import ModelConfig
+from translate.config.schema import Config
 from translate.errors import CheckpointError
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
 from translate.storage import read_tensors, write_tensors

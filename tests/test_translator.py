@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from translate import Translator
-from translate.config.schema import Config, FilterConfig
+from translate.config.data import FilterConfig
+from translate.config.schema import Config
 from translate.decoding.rescore import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
 from translate.model.transformer import Transformer

@@ -9,7 +9,9 @@ import pytest
 import torch
 from test_translator import ENGLISH, GERMAN, save_model
 
-from translate.config.schema import BatchConfig, DecodingConfig, TextConfig
+from translate.config.decoding import DecodingConfig
+from translate.config.text import TextConfig
+from translate.config.training import BatchConfig
 from translate.data.corpus import ParallelText
 from translate.data.dataset import Dataset, EncodedText
 from translate.evaluation import corpus_bleu, corpus_chrf

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from translate.allocation import explained_lack_of_memory, keep_memory
+from translate.config.data import LabelledDataConfig
 from translate.config.loading import config_to_dict, differences, dump_config
-from translate.config.schema import Config, LabelledDataConfig
+from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset

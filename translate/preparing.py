@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from translate.config.schema import BpeTokenizerConfig, Config, DataConfig, LabelledDataConfig
+from translate.config.data import DataConfig, LabelledDataConfig
+from translate.config.schema import Config
+from translate.config.text import BpeTokenizerConfig
 from translate.data.batching import BatchPlan
 from translate.data.checks import log_unknown_share, refuse_swapped_files, warn_of_copies, warn_of_shifts
 from translate.data.corpus import ParallelText, TextPair

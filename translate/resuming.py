@@ -3,7 +3,8 @@
 from typing import Any
 
 from translate.config.loading import config_from_dict, differences
-from translate.config.schema import Config, DecayConfig
+from translate.config.schema import Config
+from translate.config.training import DecayConfig
 from translate.errors import CheckpointError, ConfigError
 
 # Settings that say where files are, what is shown and how processes share the work, but not what is computed. Those of

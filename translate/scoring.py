@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from translate.accuracy import LabelReport, count_labels
+from translate.config.decoding import DecodingConfig
 from translate.config.loading import config_to_dict
-from translate.config.schema import DecodingConfig
 from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
 from translate.errors import ConfigError, DataError

@@ -9,9 +9,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from translate.allocation import explained_lack_of_memory
+from translate.config.data import LabelledDataConfig
+from translate.config.decoding import DecodingConfig
 from translate.config.loading import config_to_dict
 from translate.config.problems import check
-from translate.config.schema import DecodingConfig, LabelledDataConfig
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.fitting import FittingBatches, with_batch_tokens
 from translate.decoding.hypothesis import Hypothesis

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from translate.accuracy import count_labels
-from translate.config.schema import BatchConfig, DecodingConfig
+from translate.config.decoding import DecodingConfig
+from translate.config.training import BatchConfig
 from translate.data.batching import Batch
 from translate.data.corpus import ParallelText
 from translate.data.dataset import Dataset

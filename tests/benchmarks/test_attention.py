@@ -3,7 +3,7 @@
 import torch
 from attention import cross_attention
 
-from translate.config.schema import ModelConfig
+from translate.config.model import ModelConfig
 from translate.model.build import build_transformer
 from translate.text.vocabulary import EOS, PAD
 

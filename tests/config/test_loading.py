@@ -6,19 +6,15 @@ from typing import Any
 import pytest
 
 import translate.paths
+from translate.config.data import Corpus, DataConfig, LabelledDataConfig, LabelledFilterConfig
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config, load_config
-from translate.config.schema import (
+from translate.config.model import ClassifierConfig, ModelConfig
+from translate.config.schema import Config
+from translate.config.training import (
     AdamConfig,
     AdamWConfig,
-    ClassifierConfig,
-    Config,
-    Corpus,
     CosineScheduleConfig,
-    DataConfig,
     InverseSqrtScheduleConfig,
-    LabelledDataConfig,
-    LabelledFilterConfig,
-    ModelConfig,
     TrainingConfig,
 )
 from translate.errors import ConfigError

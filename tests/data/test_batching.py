@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from translate.config.schema import BatchConfig
+from translate.config.training import BatchConfig
 from translate.data.batching import BatchPlan, make_batch, pad_rows, split_into_batches
 from translate.data.dataset import Dataset, EncodedText
 from translate.text.vocabulary import BOS, EOS, PAD

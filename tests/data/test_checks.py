@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translate.config.schema import DataConfig
+from translate.config.data import DataConfig
 from translate.data.checks import check_variety, refuse_swapped_files, warn_of_copies, warn_of_shifts
 from translate.data.corpus import ParallelText, TextPair, TextPart
 from translate.errors import ConfigError, DataError

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from translate.config.schema import TextConfig, WordTokenizerConfig
+from translate.config.text import TextConfig, WordTokenizerConfig
 from translate.data import dataset as dataset_module
 from translate.data.corpus import ParallelText, TextPair, scan_pair
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
@@ -197,7 +197,7 @@ import sys
 for name in ("spacy", "tokenizers", "torchtext", "torch"):
     sys.modules[name] = None  # Makes the import raise.
 from pathlib import Path
-from translate.config.schema import TextConfig
+from translate.config.text import TextConfig
 from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
 text = ParallelText("train", {GERMAN!r}, {ENGLISH!r}, {TRAIN.source_sha256!r}, {TRAIN.target_sha256!r}, "")

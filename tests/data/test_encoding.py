@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from translate import pool
-from translate.config.schema import TextConfig
+from translate.config.text import TextConfig
 from translate.data import encoding
 from translate.data.encoding import encoded_chunks
 from translate.errors import ConfigError

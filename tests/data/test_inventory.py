@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from translate.config.schema import Corpus, DataConfig, FilePair, LabelledDataConfig
+from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig
 from translate.data.inventory import text_files
 
 

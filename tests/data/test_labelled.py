@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translate.config.schema import LabelledFilterConfig, TextConfig
+from translate.config.data import LabelledFilterConfig
+from translate.config.text import TextConfig
 from translate.data.batching import make_batch
 from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache, Dataset, EncodedText

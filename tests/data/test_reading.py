@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translate.config.schema import Config, Corpus, DataConfig
+from translate.config.data import Corpus, DataConfig
+from translate.config.schema import Config
 from translate.data.reading import read_training_text
 from translate.data.selection import repeat_pairs
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translate.config.schema import TextConfig
+from translate.config.text import TextConfig
 from translate.data.batching import make_batch
 from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache, Dataset

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from translate.config.schema import FilterConfig
+from translate.config.data import FilterConfig
 from translate.data.corpus import ParallelText, TextPart
 from translate.data.dataset import Dataset, EncodedText
 from translate.data.selection import repeat_pairs, select_pairs

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from translate.config.schema import MOST_RATIO, DecodingConfig, ModelConfig
+from translate.config.decoding import MOST_RATIO, DecodingConfig
+from translate.config.model import ModelConfig
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.search import LEAST_RATIO, ratio_for, search
 from translate.model.build import build_transformer

@@ -10,7 +10,8 @@ from tiny_runs import TinyProject, assert_same_run, rows, sigterm, stop, update
 
 from translate import Translator
 from translate.config.keys import kind_of, sections_at
-from translate.config.schema import Config, TextConfig
+from translate.config.schema import Config
+from translate.config.text import TextConfig
 from translate.data.dataset import CorpusCache
 from translate.data.reading import read_training_text
 from translate.model_file import SavedModel, fresh_model, weights_of

@@ -7,7 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.config.schema import ClassifierConfig, Config, DecodingConfig, ModelConfig
+from translate.config.decoding import DecodingConfig
+from translate.config.model import ClassifierConfig, ModelConfig
+from translate.config.schema import Config
 from translate.decoding.search import search
 from translate.model.build import NORMS, POSITIONS, build_classifier, build_model, build_transformer
 from translate.model.classifier import Classifier

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from translate.config.schema import ModelConfig
+from translate.config.model import ModelConfig
 from translate.model.build import NORMS, build_transformer, embedding
 from translate.model.dropout import Dropout
 from translate.model.layers import FeedForward

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from translate.config.schema import ModelConfig
+from translate.config.model import ModelConfig
 from translate.model.build import ACTIVATIONS, NORMS, POSITIONS, build_transformer
 from translate.model.positions import NO_LIMIT, LearnedPositions, SinusoidalPositions, sinusoids
 from translate.model.rows import PaddedRows

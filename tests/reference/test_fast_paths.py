@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.config.schema import ModelConfig, TrainingConfig
+from translate.config.model import ModelConfig
+from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.device import autocast
 from translate.model.attention import MultiHeadAttention

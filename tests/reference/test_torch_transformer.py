@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.config.schema import ModelConfig
+from translate.config.model import ModelConfig
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import ACTIVATIONS, NORMS, build_transformer
 from translate.model.positions import RotaryEmbedding, sinusoids

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translate import pool
-from translate.config.schema import TextConfig
+from translate.config.text import TextConfig
 from translate.data.corpus import ParallelText, read_split
 from translate.errors import ConfigError
 from translate.text import build

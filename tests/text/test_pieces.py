@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translate.config.schema import TextConfig
+from translate.config.text import TextConfig
 from translate.data.corpus import read_split
 from translate.errors import ConfigError, DataError
 from translate.text.build import build_codecs

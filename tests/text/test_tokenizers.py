@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translate.config.keys import kind_of, sections_at
-from translate.config.schema import TextConfig
+from translate.config.text import TextConfig
 from translate.errors import CheckpointError
 from translate.text.build import build_codecs
 from translate.text.codec import Codec

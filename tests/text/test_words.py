@@ -9,7 +9,7 @@ import pytest
 import spacy
 from spacy.tokenizer import Tokenizer
 
-from translate.config.schema import TextConfig
+from translate.config.text import TextConfig
 from translate.errors import ConfigError, DataError
 from translate.text import words as words_module
 from translate.text.build import build_codecs

@@ -6,7 +6,7 @@ import pytest
 import torch
 from test_optimizer import KINDS, settings_of, small_model
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.resuming import is_free_to_change
 from translate.training.memory import (
     TensorMemory,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss
 from translate.training.objective import CrossEntropy, RDrop, build_objective

@@ -7,7 +7,8 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn, optim
 
-from translate.config.schema import ModelConfig, TrainingConfig
+from translate.config.model import ModelConfig
+from translate.config.training import TrainingConfig
 from translate.model.build import build_transformer
 from translate.training.muon import Muon
 from translate.training.optimizer import OptimizerConfig, build_optimizers, split_parameters

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from translate.config.schema import ClassifierConfig, ModelConfig
+from translate.config.model import ClassifierConfig, ModelConfig
 from translate.data.batching import Batch, pad_rows
 from translate.device import autocast
 from translate.model.build import Model, build_model

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from translate.config.schema import ClassifierConfig, Config, ModelConfig
+from translate.config.model import ClassifierConfig, ModelConfig
+from translate.config.schema import Config
 from translate.data.batching import IGNORED, Batch
 from translate.model.build import Model, build_model
 from translate.model.positions import SinusoidalPositions

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import TypeAdapter
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.training.schedule import Schedule, ScheduleConfig, build_schedule
 
 # settings, updates in all, and the share of the peak rate that is expected at some of them

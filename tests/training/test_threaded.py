@@ -8,7 +8,7 @@ import pytest
 import torch
 from test_recorded import CPU, UPDATES, small_model
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.model.dropout import Dropout, drawing_from
 from translate.training.build import build_update

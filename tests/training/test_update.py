@@ -7,7 +7,7 @@ import torch
 from test_recorded import CPU, UPDATES, small_model
 from torch import Tensor
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.model.rows import ROWS
 from translate.training.distributed import SINGLE_PROCESS
 from translate.training.parallel import Single

@@ -14,7 +14,7 @@ from translate.errors import ConfigError, DataError
 from translate.paths import exists, resolved
 
 if TYPE_CHECKING:
-    from translate.config.schema import DecodingConfig
+    from translate.config.decoding import DecodingConfig
     from translate.data.corpus import ParallelText
     from translate.translator import Translator
 
@@ -93,7 +93,7 @@ def evaluate(args: argparse.Namespace) -> None:
 
 def read_text(args: argparse.Namespace, translator: "Translator", reference: Path | None) -> "ParallelText":
     """The split, or the two files, of the kind of text that the model was trained on."""
-    from translate.config.schema import LabelledDataConfig
+    from translate.config.data import LabelledDataConfig
     from translate.data.corpus import names_of_split, read_pair, read_split
     from translate.data.labelled import read_labelled_split, read_texts_and_labels
     from translate.data.reading import open_corpus
@@ -182,7 +182,7 @@ def another_report(
     report: Path, text: "ParallelText", references: list[str], settings: "DecodingConfig", translator: "Translator"
 ) -> str | None:
     """What an existing report was about, if that was another text, search or choice of models."""
-    from translate.config.schema import DecodingConfig
+    from translate.config.decoding import DecodingConfig
 
     models = [each.about for each in (translator.saved, *translator.others)]
     batch_tokens = settings.batch_tokens

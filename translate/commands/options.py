@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from translate.config.schema import DecodingConfig
+    from translate.config.decoding import DecodingConfig
     from translate.translator import Translator
 
 log = logging.getLogger("translate")

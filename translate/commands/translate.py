@@ -14,7 +14,7 @@ from translate.errors import ConfigError, DataError
 from translate.paths import resolved
 
 if TYPE_CHECKING:
-    from translate.config.schema import DecodingConfig
+    from translate.config.decoding import DecodingConfig
     from translate.translator import Translation, Translator
 
 OF_TRANSLATING = ("n_best", "search", "beam_size", "length_penalty", "max_ratio", "temperature", "top_k", "seed")

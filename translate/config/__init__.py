@@ -1,6 +1,7 @@
 """The settings of a run, and how they are read.
 
-Read schema.py, which explains every setting, then yaml_source.py (YAML to values that know where they were written),
-loading.py (files, what they extend, and overrides) and problems.py (mistakes in the user's terms). keys.py says which
-settings the schema has where, and reference.py writes docs/configuration.md.
+Read schema.py and the files of its sections (data.py, text.py, model.py, training.py, decoding.py), which explain every
+setting and are made of what section.py defines. Then read yaml_source.py (YAML to values that know where they were
+written), loading.py (files, what they extend, and overrides) and problems.py (mistakes in the user's terms). keys.py
+says which settings the schema has where, and reference.py writes docs/configuration.md.
 """

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from translate.config.schema import Config, Section
+from translate.config.schema import Config
+from translate.config.section import Section
 
 
 def sections_at(field: FieldInfo) -> list[type[Section]]:

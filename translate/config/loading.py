@@ -1,6 +1,7 @@
 """Turns a YAML file, the files it extends, and `key=value` overrides into one checked Config.
 
-All problems are reported together, each with its file and line. schema.py defines what a config may contain.
+All problems are reported together, each with its file and line. schema.py, with the files of its sections, defines
+what a config may contain.
 """
 
 import json
@@ -10,7 +11,8 @@ from typing import Any
 
 from translate.config.keys import fields_named, is_path, items_below, kind_of, sections_at, sections_below, show
 from translate.config.problems import KeyPath, check
-from translate.config.schema import Config, Section
+from translate.config.schema import Config
+from translate.config.section import Section
 from translate.config.yaml_source import Given, has_comment, parse_yaml, read_yaml, to_yaml
 from translate.errors import ConfigError
 from translate.paths import is_utf8, project_root, resolved

@@ -41,7 +41,8 @@ from translate.config.keys import (
     sections_below,
     show,
 )
-from translate.config.schema import Config, ConflictError, Section
+from translate.config.schema import Config
+from translate.config.section import ConflictError, Section
 
 KeyPath = tuple[str | int, ...]  # keys, and indices of sections in a list
 _BOOLEAN_WORDS = {"yes": True, "on": True, "no": False, "off": False}

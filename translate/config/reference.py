@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from translate.config.keys import all_sections, allowed, kind_of, show
-from translate.config.schema import Section
+from translate.config.section import Section
 
 _HEAD = """\
 # Configuration
 
-<!-- Made by `python -m translate.config.reference > docs/configuration.md` from translate/config/schema.py. -->
+<!-- Made by `python -m translate.config.reference > docs/configuration.md` from translate/config/. -->
 
 A run is described by one YAML file. Every key has a default, so a file holds only what differs; an empty one is a
 complete config. Unknown keys, wrong types and contradictions are refused before anything else happens, all of them at

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from translate.config.schema import BatchConfig
+from translate.config.training import BatchConfig
 from translate.text.vocabulary import BOS, EOS, PAD, SPECIALS
 
 Indices = NDArray[np.integer]

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.config.schema import Corpus, DataConfig
+from translate.config.data import Corpus, DataConfig
 from translate.data.corpus import ParallelText, TextPair
 from translate.data.dataset import SIDES, Dataset
 from translate.errors import ConfigError, DataError

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.config.schema import TextConfig
+from translate.config.text import TextConfig
 from translate.data.arrays import ArrayWriter, map_array
 from translate.data.corpus import TextPair
 from translate.data.encoding import encoded_chunks, id_type

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from translate.config.schema import Corpus, DataConfig, LabelledDataConfig
+from translate.config.data import Corpus, DataConfig, LabelledDataConfig
 from translate.data.corpus import find_split, list_splits
 from translate.data.labelled import find_labelled_split, list_labelled_splits
 from translate.data.mixing import matching_files

@@ -6,7 +6,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from translate.config.schema import Config, Corpus, DataConfig, FilePair, LabelledDataConfig
+from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig
+from translate.config.schema import Config
 from translate.data.checks import check_variety
 from translate.data.corpus import ParallelText, TextPair, find_split, is_folder, open_split
 from translate.data.dataset import CorpusCache

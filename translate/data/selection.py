@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.config.schema import FilterConfig, LabelledFilterConfig
+from translate.config.data import FilterConfig, LabelledFilterConfig
 from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset
 from translate.errors import DataError

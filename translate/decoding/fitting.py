@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from translate.allocation import is_out_of_memory, release_memory
-from translate.config.schema import DecodingConfig
+from translate.config.decoding import DecodingConfig
 from translate.errors import DataError
 
 T = TypeVar("T")

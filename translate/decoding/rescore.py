@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translate.config.schema import DecodingConfig
+from translate.config.decoding import DecodingConfig
 from translate.data.batching import Batch, Indices, make_batch, split_into_batches
 from translate.data.dataset import Dataset, EncodedText
 from translate.decoding.ensemble import Ensemble

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translate.config.schema import MOST_RATIO, DecodingConfig
+from translate.config.decoding import MOST_RATIO, DecodingConfig
 from translate.data.batching import pad_rows, split_into_batches
 from translate.decoding.beam import beam_search
 from translate.decoding.ensemble import Ensemble

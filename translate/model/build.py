@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from translate.config.schema import ClassifierConfig, EncoderConfig, ModelConfig
+from translate.config.model import ClassifierConfig, EncoderConfig, ModelConfig
 from translate.model.attention import MultiHeadAttention
 from translate.model.classifier import Classifier
 from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, PostNorm, PreNorm, Residual

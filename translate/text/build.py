@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from translate.config.schema import TextConfig, WordTokenizerConfig
+from translate.config.text import TextConfig, WordTokenizerConfig
 from translate.errors import ConfigError
 from translate.pool import CHUNK, chunks, mapped
 from translate.text.codec import Codec, compose

@@ -2,7 +2,7 @@
 
 import torch
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.threads import worker_count
 from translate.training.parallel import Single
 from translate.training.recorded import RecordedUpdate

@@ -15,7 +15,7 @@ from torch import Tensor, nn, optim
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 
 
 class TensorMemory(TorchDispatchMode):

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn, optim
 
-from translate.config.schema import AdamConfig, AdamWConfig, MuonConfig
+from translate.config.training import AdamConfig, AdamWConfig, MuonConfig
 from translate.model.positions import LearnedPositions
 from translate.training.muon import Muon
 from translate.training.uncompiled import Adam, AdamW

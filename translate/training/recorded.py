@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.data.batching import Batch, Shapes
 from translate.device import autocast
 from translate.model.positions import SinusoidalPositions

@@ -8,7 +8,7 @@ import torch
 from torch import nn, optim
 
 from translate.allocation import release_memory
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Shapes
 from translate.model.layers import DecoderLayer, EncoderLayer
 from translate.training.free_memory import free_memory

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from translate.config.schema import (
+from translate.config.training import (
     ConstantScheduleConfig,
     CosineScheduleConfig,
     InverseSqrtScheduleConfig,

@@ -13,7 +13,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.model.dropout import drawing_from
 from translate.threads import worker_threads
 from translate.training.parallel import Single

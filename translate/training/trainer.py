@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from translate.allocation import explained_lack_of_memory, is_out_of_memory, release_memory
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
 from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.build import Model

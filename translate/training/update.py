@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from translate.config.schema import TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.data.batching import Batch, Shapes
 from translate.device import autocast
 from translate.training.objective import build_objective
