@@ -9,6 +9,7 @@ import pytest
 
 from translate import runs
 from translate.errors import CheckpointError
+from translate.files import atomic_file
 from translate.runs import WRITTEN, RunFolder, newest_model
 from translate.training.checkpoint import StateStore
 from translate.training.writer import Writer
@@ -167,3 +168,14 @@ def test_the_newest_model_is_of_the_run_that_finished_last(tmp_path: Path, monke
     finished_run(tmp_path, "under way", time=500).finished.unlink()
     finished_run(tmp_path, "zzz", time=200)
     assert newest_model() == newest.model
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "finished.json"])
+def test_what_a_killed_process_was_writing_is_removed(tmp_path: Path, name: str) -> None:
+    run = RunFolder(tmp_path)
+    run.make()
+    held = atomic_file(tmp_path / name)
+    held.__enter__()  # as a killed process leaves it
+    (left,) = tmp_path.glob(f".{name}.*/")
+    run.go_on("seed: 1\n")
+    assert not left.exists()

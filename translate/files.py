@@ -23,8 +23,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
     It is in a folder of its own, so that the code that fills it may replace it with another file. If anything goes
     wrong, an earlier file at `path` is left as it was. OSError if it cannot be written.
     """
-    # The beginning of the name, so that this name does not become too long where the file's is as long as may be.
-    folder = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}"
+    # Where a name is as long as the system allows (255 bytes), only its beginning: what is added would not fit.
+    name = os.fsencode(path.name)[:240].decode("utf-8", "ignore")
+    folder = path.parent / f".{name}.{secrets.token_hex(4)}"
     # `try` begins before the folder exists: Ctrl-C may come at any time, after which tempfile.TemporaryDirectory could
     # leave its folder behind.
     try:

@@ -1,5 +1,7 @@
 """From a config to a trained model: the only file that knows every stage."""
 
+import hashlib
+import json
 import logging
 import math
 import time
@@ -21,7 +23,7 @@ from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset
 from translate.device import avoid_cudnn_attention, name_of, prepare_cpu, resolve_device, resolve_precision
-from translate.errors import CheckpointError, DataError, TrainingError
+from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
 from translate.evaluation import spaces_warning
 from translate.model.build import Model
 from translate.model.plain import make_plain
@@ -74,6 +76,7 @@ def train(
     writer = Writer()
     states = StateStore(run.states, config.training.keep_last, writer)
     identity = {"config": config_to_dict(config), **text.identity()}
+    refuse_different(identity, processes)
     precision = config.training.precision
     reached = None  # the progress of a resumed run
     if resume:
@@ -284,6 +287,21 @@ def choose_dtype(config: Config, device: torch.device, precision: str) -> torch.
     batch = config.training.batch
     rows = batch.max_tokens * (2 if config.training.r_drop else 1)  # R-Drop puts every pair twice into one pass.
     return resolve_precision(precision, device, rows=rows, width=config.model.d_model)
+
+
+def refuse_different(identity: Mapping[str, Any], processes: Processes) -> None:
+    """ConfigError if the processes were given different settings or text. Only where files are may differ."""
+    config = {key: value for key, value in identity["config"].items() if key not in ("output", "device", "threads")}
+    places = ("root", "train", "valid", "download", "cache")
+    config["data"] = {key: value for key, value in config["data"].items() if key not in places}
+    config["training"] = {**config["training"], "start_from": None}
+    given = json.dumps({**identity, "config": config}, sort_keys=True).encode()
+    # 48 bits, which a floating-point number holds exactly.
+    if not processes.agree_on(int.from_bytes(hashlib.sha256(given).digest()[:6], "big")):
+        raise ConfigError(
+            "the processes of this run have different settings or text; give all of them the same config, overrides "
+            "and files"
+        )
 
 
 def validator(config: Config, text: PreparedText) -> Validator:

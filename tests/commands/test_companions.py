@@ -82,6 +82,22 @@ def test_the_first_process_ends_if_another_dies_unnoticed() -> None:
 
 
 @pytest.mark.slow
+def test_the_first_process_ends_if_another_dies_while_they_connect() -> None:
+    dies = """\\
+from torch.distributed import rendezvous
+from translate.training.distributed import PRESENT
+store, *_ = next(rendezvous("env://"))
+store.add(PRESENT, 1)
+os._exit(7)
+"""
+    program = UNNOTICED.format(codes=[], seconds=0).replace("companions(3", "companions(2")
+    program = program.replace("from translate.training.distributed import Group\n", dies)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: another process of this run has ended with exit code 7; ")
+
+
+@pytest.mark.slow
 def test_it_may_take_longer_than_others_that_end_in_order() -> None:
     assert waiting([0, 143], seconds=4).returncode == 0
 

@@ -9,13 +9,16 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tiny_project import Call, Outcome, Project, write_lines
 
 from translate import evaluation
-from translate.commands.evaluate import main
+from translate.commands.evaluate import main, warn_of_text
 from translate.commands.train import main as train
+from translate.data.corpus import ParallelText
 from translate.data.lines import read_lines
 from translate.model_file import SavedModel
 from translate.text import words
@@ -452,3 +455,12 @@ def test_a_folder_that_no_report_can_be_written_to_is_noticed_before_anything_is
             f"cannot write a report to {at}; name another file: --json FILE",
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_text_that_any_model_of_several_was_trained_on_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    models: list[Any] = [SimpleNamespace(about={"train": variant}) for variant in ("other", "this")]
+    translator = cast(Any, SimpleNamespace(saved=models[0], others=models[1:], predicts_labels=True))
+    warn_of_text(ParallelText("val", ["a"], ["b"], "1", "2", "this"), [], translator)
+    assert caplog.messages == [
+        "val is the text that the model was trained on: its scores say nothing about unseen text"
+    ]

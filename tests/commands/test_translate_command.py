@@ -343,3 +343,7 @@ def test_options_that_are_none(options: tuple[str, ...], message: str, translate
     said = translate("el gato", *options)
     assert (said.code, said.out) == (2, "")
     assert message in said.err
+
+
+def test_arguments_with_line_ends_of_windows_are_lines_like_others() -> None:
+    assert streams.argument_lines(["el gato\r\nla casa\r"]) == ["el gato", "la casa"]

@@ -128,3 +128,9 @@ def test_files_named_after_the_other_language(key: str, source: str, target: str
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$") if refused else nullcontext():
         refuse_swapped_files(data)
+
+
+def test_the_last_lines_are_looked_at_too(caplog: pytest.LogCaptureFixture) -> None:
+    target = np.concatenate([TARGET[:200], TARGET[200:399][::-1]])
+    (message,) = said(SOURCE[:399], target, caplog)
+    assert message.startswith("train: around line 200, source and target lengths are not correlated")

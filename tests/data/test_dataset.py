@@ -23,6 +23,8 @@ from translate.data.corpus import ParallelText, TextPair, scan_pair
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.data.lines import text_sha256
 from translate.errors import ConfigError, DataError
+from translate.text.codec import Codec
+from translate.text.vocabulary import Vocabulary
 from translate.text.words import WordTokenizer, _spacy_tokenizer
 
 GERMAN = ["Der Hund schläft.", "", "Die Katze bellt!"]
@@ -363,13 +365,26 @@ def test_processes_encode_a_text_in_turn(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    Opened(tmp_path).dataset(TRAIN)
-    (entry,) = tmp_path.glob("text-*.json")
-    entry.unlink()
-    left = tmp_path / f".{entry.stem}-source-ids.npy.0123abcd"
-    left.mkdir()
-    Opened(tmp_path).dataset(TRAIN)
+    cache = Opened(tmp_path)
+    held = cache.cache._written(f"{dataset_module._text_name(cache.codecs, TRAIN)}-source-ids.npy")
+    held.__enter__()  # as a killed process leaves it
+    (left,) = tmp_path.glob(".text-*/")
+    cache.dataset(TRAIN)
     assert not left.exists()
+
+
+def test_entries_of_another_format_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Opened(tmp_path)
+    cache.dataset(TRAIN)
+    monkeypatch.setattr(dataset_module, "FORMAT", 0)
+    assert cache.cache.find(cache.codecs, TRAIN) is None
+
+
+def test_ids_beyond_two_bytes_are_kept(tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(2**16)]
+    codec = Codec(WordTokenizer("de"), Vocabulary(tuple(words)))
+    dataset = CorpusCache(tmp_path).dataset((codec, codec), parallel(words[-1:], words[-1:]))
+    assert dataset.source[0].tolist() == dataset.target[0].tolist() == [2**16 + 3]
 
 
 def test_without_locks_it_may_be_of_a_process_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,3 +134,8 @@ def test_vocabularies_can_be_learned_from_some_corpora_only(tmp_path: Path) -> N
     assert two is not None
     assert (list(two.source), list(two.target)) == (["aa", "cc"], ["AA", "CC"])
     assert join_corpora(texts, [1, 1, 1], [False, True, False]).vocabulary == texts[1]
+
+
+def test_a_star_stands_for_any_character_of_a_name(tmp_path: Path) -> None:
+    write_pair(tmp_path, "a\nb", ["eins"])
+    assert list(open_files(tmp_path / "*.de", tmp_path / "*.en").source) == ["eins"]

@@ -14,7 +14,7 @@ from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, r
 from torch import Tensor
 
 from translate import pipeline
-from translate.config.loading import load_config
+from translate.config.loading import config_to_dict, load_config
 from translate.data.dataset import Dataset
 from translate.errors import CheckpointError, TrainingError
 from translate.model.attention import MultiHeadAttention
@@ -23,6 +23,7 @@ from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
+from translate.training.distributed import Processes
 from translate.training.progress import Validation
 from translate.training.update import Update
 from translate.validation import Validator
@@ -337,3 +338,19 @@ def test_where_patience_ends_a_run_the_mean_is_measured_too(tiny: TinyProject) -
 def test_one_validation_has_no_mean(tiny: TinyProject) -> None:
     run = train(tiny.config("training.average_last=2", "training.max_epochs=1"))
     assert [row["kind"] for row in rows(run)] == ["train", "train", "validation"]
+
+
+def test_processes_may_be_given_other_places_and_nothing_else(tiny: TinyProject) -> None:
+    seen: list[float] = []
+
+    class Recorder(Processes):
+        def agree_on(self, number: float) -> bool:
+            seen.append(number)
+            return True
+
+    places = (f"output={tiny.folder}/other", f"data.cache={tiny.folder}/cache", "data.root=elsewhere", "threads=3")
+    for overrides in ((), places, ("data.filter.max_tokens=9",), ("training.checkpoint_every=5",)):
+        pipeline.refuse_different({"config": config_to_dict(tiny.config(*overrides)), "train": ["1"]}, Recorder())
+    pipeline.refuse_different({"config": config_to_dict(tiny.config()), "train": ["2"]}, Recorder())
+    assert seen[0] == seen[1]
+    assert len(set(seen)) == 4

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,13 @@ MODELS = {
 }
 
 
-def launch(count: int, *arguments: object, folder: Path) -> list["subprocess.Popen[bytes]"]:
-    """As many processes of a Python program as torchrun would start, with what they say in files."""
+def launch(
+    count: int, *arguments: object, folder: Path, further: Sequence[Sequence[str]] = ()
+) -> list["subprocess.Popen[bytes]"]:
+    """As many processes of a Python program as torchrun would start, with what they say in files.
+
+    `further` are arguments that each of them gets alone.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -68,7 +73,7 @@ def launch(count: int, *arguments: object, folder: Path) -> list["subprocess.Pop
     processes = []
     for rank in range(count):
         with (folder / f"stderr-{rank}").open("wb") as stderr:
-            command = [sys.executable, *map(str, arguments)]
+            command = [sys.executable, *map(str, arguments), *(further[rank] if further else ())]
             environment = {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
             processes.append(subprocess.Popen(command, stdout=stderr, stderr=stderr, env=environment))
     return processes
@@ -238,6 +243,19 @@ def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
     assert codes[1 - rank] == 2, said
     assert "Traceback" not in "".join(said)
     assert [line for line in "".join(said).split("\n") if line.startswith("error: ")] == [HAS_DIED]
+
+
+@pytest.mark.parametrize("setting", ["training.max_steps=4", "training.optimizer.lr=0.1", "data.valid=train"])
+def test_different_settings_or_text_are_refused_by_all(setting: str, tiny: TinyProject) -> None:
+    tiny.config()
+    script = (ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml")
+    places = ("threads=1", f"data.cache={tiny.folder}/other")
+    codes, said = ended(launch(2, *script, folder=tiny.folder, further=[places, (setting,)]), tiny.folder)
+    assert codes == [2, 2], said
+    assert [line for line in "".join(said).split("\n") if line.startswith("error: ")] == [
+        "error: the processes of this run have different settings or text; give all of them the same config, "
+        "overrides and files"
+    ]
 
 
 @contextmanager

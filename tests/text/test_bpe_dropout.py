@@ -92,3 +92,10 @@ def segmentations(seed: int) -> Iterator[list[int]]:
 def test_random_numbers_are_the_callers() -> None:
     assert [*segmentations(1)] == [*segmentations(1)]
     assert [*segmentations(1)] != [*segmentations(2)]
+
+
+def test_the_same_merge_is_made_from_the_left() -> None:
+    config = TextConfig.model_validate({"tokenizer": {"kind": "bpe", "min_freq": 1}})
+    codec = build_codecs(config, ("en", "de"), ["baab aa"], ["aa"])[0]
+    assert codec.tokenize("baaab") == [" b", "aa", "a", "b"]
+    assert BpeDropout(codec, 0.0).encode("baaab", Random(0)) == codec.encode(["baaab"])[0]

@@ -105,3 +105,7 @@ def test_turkish_has_two_letters_i() -> None:
     for line, cased in (("İlk gün.", "ilk gün."), ("Işık var.", "ışık var."), ("Ilk gün.", "Ilk gün.")):
         assert casing.apply(line) == cased
         assert casing.undo(cased) == line
+
+
+def test_dutch_of_a_region_is_dutch() -> None:
+    assert Truecaser(frozenset(), "nl-BE").undo("ijs is koud.") == "IJs is koud."

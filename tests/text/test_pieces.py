@@ -455,3 +455,7 @@ def test_truecase_changes_the_fingerprint() -> None:
         for truecase in (False, True)
     )
     assert plain.fingerprint != cased.fingerprint
+
+
+def test_a_share_that_is_reached_exactly_needs_no_further_character() -> None:
+    assert learn_one(["a" * 9 + "b"], kind="char", min_freq=1, character_coverage=0.9).pieces == ("a",)

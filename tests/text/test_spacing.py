@@ -133,3 +133,9 @@ def test_nothing_learned_puts_a_space_everywhere() -> None:
 
 def test_json_round_trip(spacing: Spacing) -> None:
     assert Spacing.from_dict(json.loads(json.dumps(spacing.to_dict()))) == spacing
+
+
+def test_symbols_in_a_language_without_spaces_are_not_told_apart() -> None:
+    spacing = learned(["我~爱~你~。", "你~爱~我~。", '他~说 "~好~"~。', '你~说 "~爱~" 吗~。'])
+    assert spacing.unspaced
+    assert spacing.join(["他", "说", '"', "爱", '"', "吗", "。"]) == '他说 "爱" 吗。'

@@ -213,3 +213,10 @@ def test_an_unknown_kind_is_from_another_version() -> None:
         CheckpointError, match=r"tokenizer of kind 'runes', but this version supports only word, char, b"
     ):
         tokenizer_from_dict({"kind": "runes"})
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "byte"])
+def test_a_lower_casing_codec_comes_back_as_one(name: str) -> None:
+    config = TextConfig.model_validate({"tokenizer": {**SETTINGS[name], "lowercase": True}})
+    codec = build_codecs(config, ("de", "en"), GERMAN, ENGLISH)[0]
+    assert Codec.from_dict(json.loads(json.dumps(codec.to_dict()))) == codec

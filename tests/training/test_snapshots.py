@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from translate.errors import CheckpointError
 from translate.training.snapshots import Snapshots
 from translate.training.writer import Writer
 
@@ -26,6 +27,12 @@ def test_the_mean_of_the_last_ones(tmp_path: Path) -> None:
     assert count == 3
     assert {name: tensor.shape for name, tensor in mean.items()} == {"weight": (3, 2), "bias": (3,)}
     assert all(torch.equal(tensor, torch.full_like(tensor, 3.0)) for tensor in mean.values())
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(CheckpointError, match=r"cannot write to .*taken: File exists; choose another folder: output=…"):
+        Snapshots(tmp_path / "taken", 3, Writer())
 
 
 def test_one_is_no_mean(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
     before that, this process ends, too, even if it hangs in an operation that waits for the dead one.
 
     Raises:
-        TrainingError: one of them ended before connecting to this one.
+        TrainingError: one of them cannot be started, or ended before connecting to this one.
     """
     # These do not apply here: a network interface for talking to other machines, and what a launcher says of this
     # process alone.
@@ -62,12 +62,23 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
         os.environ.pop(name, None)
     command = [sys.executable, "-c", START, json.dumps(sys.path), *arguments]
     others: list[subprocess.Popen[bytes]] = []
-    group, left = None, threading.Event()
+    group: Group | None = None
+    left = threading.Event()
+
+    def is_first_to_report(message: str) -> bool:
+        return group is None or group.is_first_to_report(message)
+
     try:
         for _ in range(1, count):
             # In a session of its own: a terminal sends Ctrl-C to its whole process group, but only the first process is
             # to get it, and tells the others.
-            others.append(subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True))
+            try:
+                others.append(subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True))
+            except OSError as error:
+                raise TrainingError(
+                    f"the system starts no further process: {error.strerror}; lower processes, or raise its limits "
+                    "(ulimit -n and -u)"
+                ) from error
         import torch
 
         from translate.training.distributed import MeetingPlace
@@ -82,8 +93,9 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
                 other.stdin.write(json.dumps(directions).encode())
                 other.stdin.flush()
         _wait_for(others, place)
+        # Begins before the group is formed, which would wait for a process that dies just now.
+        threading.Thread(target=_end_without, args=(others, is_first_to_report, left), daemon=True).start()
         group = place.group()
-        threading.Thread(target=_end_without, args=(others, group, left), daemon=True).start()
         yield group
         left.set()
         if not group.failed:
@@ -111,10 +123,13 @@ def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: "MeetingPlace"
         time.sleep(0.01)
 
 
-def _end_without(others: Sequence["subprocess.Popen[bytes]"], group: "Group", left: threading.Event) -> None:
+def _end_without(
+    others: Sequence["subprocess.Popen[bytes]"], is_first_to_report: Callable[[str], bool], left: threading.Event
+) -> None:
     """End this process some time after one of the others has died, unless the context has been `left` by then.
 
-    With gloo, the next exchange with a dead process fails. With NCCL, this process could wait for it forever.
+    With gloo, the next exchange with a dead process fails. With NCCL, and while they connect, this process could wait
+    for it forever.
     """
     while not left.wait(1.0):
         # Codes above 128 mean that a process stopped in order after a signal: this one may still be saving.
@@ -125,6 +140,6 @@ def _end_without(others: Sequence["subprocess.Popen[bytes]"], group: "Group", le
                 "Without one, it was killed, for example because memory ran out. Continue with the same command and "
                 "--resume"
             )
-            if group.is_first_to_report(message):
+            if is_first_to_report(message):
                 complain(message)
             os._exit(2)

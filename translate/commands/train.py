@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from translate.commands.companions import companions
 
             if (count := config.processes or 1) > 1:
-                if not args.config.is_file():
+                if not args.config.is_file() or args.config.is_relative_to("/dev"):  # such as /dev/stdin
                     raise ConfigError(f"{args.config} is a pipe, but each process has to read it; save it as a file")
                 together = cleanup.enter_context(companions(count, given))
         from translate.training.distributed import SINGLE_PROCESS

@@ -79,6 +79,10 @@ class Processes:
         """The numbers of all processes, a row for each, the same in all of them."""
         return np.array([numbers], dtype=np.float64)
 
+    def agree_on(self, number: float) -> bool:
+        """Whether all processes have the same number."""
+        return len(np.unique(self.gather(number))) == 1
+
     def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
         """The CPU tensors of all processes, which have the same shape."""
         return [tensor]
@@ -138,7 +142,7 @@ class Group(Processes):
         """The process that torchrun, or another launcher, describes in environment variables.
 
         Raises:
-            ConfigError: one of these variables is missing, or is not a number where it should be.
+            ConfigError: one of these variables is missing or out of range, or is not a number where it should be.
         """
         missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
         if missing:
@@ -151,6 +155,11 @@ class Group(Processes):
             raise ConfigError(
                 f"the environment sets RANK={rank} and WORLD_SIZE={count}: RANK must be at least 0 and below "
                 "WORLD_SIZE; start the processes with torchrun"
+            )
+        if not 1 <= number_in_environment("LOCAL_WORLD_SIZE", count) <= count:
+            raise ConfigError(
+                f"the environment sets LOCAL_WORLD_SIZE={os.environ['LOCAL_WORLD_SIZE']} and WORLD_SIZE={count}: the "
+                "former must be at least 1 and at most the latter; start the processes with torchrun"
             )
         with _meeting():
             store, *_ = next(rendezvous("env://"))

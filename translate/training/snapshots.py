@@ -6,6 +6,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from translate.errors import CheckpointError
+from translate.files import writing
 from translate.storage import read_tensors
 from translate.training.checkpoint import StateStore
 from translate.training.writer import Writer
@@ -14,10 +15,15 @@ log = logging.getLogger("translate")
 
 
 class Snapshots:
-    """The newest `last` snapshots of a model's weights in one folder, which is created."""
+    """The newest `last` snapshots of a model's weights in one folder, which is created.
+
+    Raises:
+        CheckpointError: it cannot be created.
+    """
 
     def __init__(self, folder: Path, last: int, writer: Writer) -> None:
-        folder.mkdir(exist_ok=True)
+        with writing(f"to {folder}", CheckpointError, "choose another folder: output=…"):
+            folder.mkdir(exist_ok=True)
         self._store = StateStore(folder, last, writer)
 
     def add(self, step: int, model: nn.Module) -> None:

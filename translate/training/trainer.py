@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -121,7 +120,7 @@ class Trainer:
         unpack(tensors, self.parallel, self.update.optimizers, self.processes, seed)
 
     def _expect_the_same(self, number: int, what: str) -> None:
-        if len(np.unique(self.processes.gather(number))) > 1:
+        if not self.processes.agree_on(number):
             raise CheckpointError(f"the processes find different {what}; they must share one output folder")
 
     def train(self, metrics: MetricsLog, bar: Bar, guard: InterruptGuard) -> Progress:
