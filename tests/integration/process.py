@@ -9,23 +9,35 @@ import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
 from tiny_runs import at_call, sigterm
 
 from translate.config.loading import load_config
+from translate.errors import DataError
 from translate.pipeline import train
 from translate.storage import write_tensors
 from translate.training.distributed import Group
 from translate.training.interrupt import Interrupted
 from translate.training.trainer import Trainer
+from translate.validation import Validator
 
 
-def do_run(group: Group, config: Path, overrides: list[str], resume: bool = False, stop: Any = None) -> None:
-    """A training, which a signal stops before the update [1] of process [0], where that is asked for."""
+def do_run(
+    group: Group, config: Path, overrides: list[str], resume: bool = False, stop: Any = None, fail: int | None = None
+) -> None:
+    """A training, which a signal stops before the update [1] of process [0], where that is asked for.
+
+    Or the validation with the number `fail` runs out of memory.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        if fail is not None:
+            at_call(patch, Validator, "__call__", fail, out_of_memory)
+            with pytest.raises(DataError, match="The run is saved"):
+                train(load_config(config, overrides), processes=group)
+            return
         if stop is not None and stop[0] == group.rank:
             at_call(patch, Trainer, "_update", stop[1], sigterm)
         try:
@@ -34,6 +46,10 @@ def do_run(group: Group, config: Path, overrides: list[str], resume: bool = Fals
         except Interrupted as interruption:
             received = interruption.signal_number
     assert received == (None if stop is None else signal.SIGTERM)  # in every process
+
+
+def out_of_memory() -> NoReturn:
+    raise DataError("out of memory")
 
 
 def do_gradients(group: Group, config: Path, overrides: list[str], updates: Any, folder: str) -> None:

@@ -121,6 +121,8 @@ def two(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyProj
         run(f"uninterrupted {name}", *settings)
         run(f"interrupted {name}", *settings, stop=[1, 4])
         run(f"interrupted {name}", *settings, resume=True)
+        run(f"failed {name}", *settings, fail=2)
+        run(f"failed {name}", *settings, resume=True)
         run(f"two, then one, {name}", *WITHOUT_DROPOUT, *settings, stop=[0, 4])
         one = TinyProject(tiny_corpus, tiny.folder)
         output = f"output={tiny.folder}/one, then two, {name}"
@@ -166,9 +168,10 @@ def test_a_run_ends_as_in_one_process(name: str, two: TinyProject, uninterrupted
     assert_close_run(RunFolder(two.folder / name), uninterrupted(*WITHOUT_DROPOUT, *RUNS[name]))
 
 
+@pytest.mark.parametrize("how", ["interrupted", "failed"])
 @pytest.mark.parametrize("name", INTERRUPTED)
-def test_resumed_by_as_many_processes(name: str, two: TinyProject) -> None:
-    assert_same_run(RunFolder(two.folder / f"interrupted {name}"), RunFolder(two.folder / f"uninterrupted {name}"))
+def test_resumed_by_as_many_processes(name: str, how: str, two: TinyProject) -> None:
+    assert_same_run(RunFolder(two.folder / f"{how} {name}"), RunFolder(two.folder / f"uninterrupted {name}"))
 
 
 def test_processes_draw_their_own_dropout(two: TinyProject) -> None:

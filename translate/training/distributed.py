@@ -30,7 +30,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from translate.allocation import explained_lack_of_memory
 from translate.data.batching import Indices
-from translate.errors import ConfigError, TrainingError
+from translate.errors import ConfigError, DataError, TrainingError
 from translate.training.interrupt import SHUTDOWN, Interrupted
 
 # How long a process waits for the others, which may be encoding a corpus or validating. A dead process is noticed at
@@ -91,7 +91,7 @@ class Processes:
         """What `work` returns in the first process, which alone runs it, while the others wait.
 
         Raises:
-            Interrupted: in all processes, if `work` raises it.
+            Interrupted, DataError: in all processes, if `work` raises it.
         """
         return work()
 
@@ -195,12 +195,12 @@ class Group(Processes):
         if self.rank == 0:
             try:
                 outcome[0] = work()
-            except Interrupted as stop:
-                outcome[1] = stop.signal_number
+            except (Interrupted, DataError) as error:
+                outcome[1] = error
         dist.broadcast_object_list(outcome, device=torch.device("cpu"))
-        found, signal_number = outcome
-        if signal_number is not None:
-            raise Interrupted(signal_number)
+        found, failure = outcome
+        if failure is not None:
+            raise failure
         result: T = found
         return result
 

@@ -27,9 +27,12 @@ class Interrupted(Exception):
     """Training stopped because a signal asked for it; the run is saved."""
 
     def __init__(self, signal_number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
+        super().__init__(signal_number)  # What it is made from, so that it can be sent to other processes.
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number
+
+    def __str__(self) -> str:
+        return f"stopped by {signal.Signals(self.signal_number).name}"
 
 
 class Echoes:

@@ -129,7 +129,7 @@ class Trainer:
         Raises:
             Interrupted: a signal came; the state is saved, or an earlier one that was still being written.
             TrainingError: the gradient stays infinite or NaN, or memory runs out.
-            DataError: a validation runs out of memory with a single sentence; a run with one process is saved first.
+            DataError: a validation runs out of memory with a single sentence; the run is saved first.
         """
         self.metrics, self.bar, self.guard = metrics, bar, guard
         try:
@@ -141,9 +141,7 @@ class Trainer:
         except Interrupted:
             self._save_at_the_end()
             raise
-        except DataError as error:  # A validation ran out of memory.
-            if self.processes.count > 1:  # Saving needs the others, which wait for the result of the validation.
-                raise
+        except DataError as error:  # A validation ran out of memory; all processes have this error.
             self._save_at_the_end()
             raise DataError(f"{error}. The run is saved; continue with the same command and --resume") from error
         return self.progress
