@@ -70,7 +70,10 @@ def main() -> None:
             axis.set_title(f"block {block + 1}, head {head + 1}")
     figure.supxlabel("source token")
     figure.supylabel("token about to be written")
-    figure.savefig(args.output, dpi=100, metadata={"Software": None})
+    try:
+        figure.savefig(args.output, dpi=100, metadata={"Software": None})
+    except (OSError, ValueError) as error:  # the latter for an unknown kind of picture
+        parser.error(f"{args.output} cannot be written: {error}")
 
 
 @torch.inference_mode()

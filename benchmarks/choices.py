@@ -79,7 +79,7 @@ def main() -> None:
             _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
+            sys.exit(f"{folder.path.name} failed: see {log.name}")
         if "--resume" not in command:
             (folder.path / CPU).write_text(f"{usage.ru_utime + usage.ru_stime}\n", encoding="utf-8")
         print(f"{folder.path.name} is trained", file=sys.stderr)

@@ -44,7 +44,10 @@ def main() -> None:
         axis.spines[["top", "right"]].set_visible(False)
     if len(rows) > 1:
         axes[0][0].legend(frameon=False)
-    figure.savefig(args.output, dpi=120, metadata={"Software": None})
+    try:
+        figure.savefig(args.output, dpi=120, metadata={"Software": None})
+    except (OSError, ValueError) as error:  # the latter for an unknown kind of picture
+        parser.error(f"{args.output} cannot be written: {error}")
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:

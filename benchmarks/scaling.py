@@ -92,7 +92,9 @@ def measure(count: int, arguments: list[str]) -> dict[str, float | str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
     command += [__file__, "--worker", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=False)
+    if done.returncode:
+        sys.exit(done.returncode)  # It has said why.
     found: dict[str, float | str] = json.loads(done.stdout.strip().split("\n")[-1])
     return found
 
