@@ -88,6 +88,7 @@ from torch.distributed import rendezvous
 from translate.training.distributed import PRESENT
 store, *_ = next(rendezvous("env://"))
 store.add(PRESENT, 1)
+time.sleep(0.2)  # until the first process has seen that
 os._exit(7)
 """
     program = UNNOTICED.format(codes=[], seconds=0).replace("companions(3", "companions(2")

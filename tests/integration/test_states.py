@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -60,7 +61,13 @@ def test_a_damaged_state_is_passed_over(
 
 def test_a_folder_that_is_moved_is_not_made_again(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
     run, elsewhere = tiny.folder / "run", tiny.folder / "elsewhere"
-    error = stop(lambda: run.rename(elsewhere), update(9), tiny, error=CheckpointError)
+
+    def move() -> None:
+        while not RunFolder(run).has_states():  # The first is written while training goes on.
+            time.sleep(0.01)
+        run.rename(elsewhere)
+
+    error = stop(move, update(9), tiny, error=CheckpointError)
     assert "its folder does not exist" in str(error)
     assert not run.exists()
     assert_same_run(train(tiny.config(f"output={elsewhere}"), resume=True), uninterrupted())
