@@ -39,6 +39,11 @@ def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert free_in({"average_last": 2}) == always
 
 
+def test_a_state_that_names_no_vocabularies_is_resumed() -> None:
+    now = {"config": config_to_dict(Config()), "train": [], "valid": [], "codecs": ["1", "2"]}
+    resuming.refuse_changes({key: value for key, value in now.items() if key != "codecs"}, now)
+
+
 def test_a_state_of_another_version_is_told_to_be_one() -> None:
     config = config_to_dict(Config())
     same = {"train": [], "valid": [], "codecs": []}

@@ -290,7 +290,10 @@ def choose_dtype(config: Config, device: torch.device, precision: str) -> torch.
 
 
 def refuse_different(identity: Mapping[str, Any], processes: Processes) -> None:
-    """ConfigError if the processes were given different settings or text. Only where files are may differ."""
+    """ConfigError if the processes were given different settings or text.
+
+    Where files are may differ, and so may the device and the number of threads.
+    """
     config = {key: value for key, value in identity["config"].items() if key not in ("output", "device", "threads")}
     places = ("root", "train", "valid", "download", "cache")
     config["data"] = {key: value for key, value in config["data"].items() if key not in places}

@@ -1,5 +1,6 @@
 """Processes that cannot begin; that they train one model is tested in integration/test_processes.py."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -33,6 +34,19 @@ def test_a_companion_that_never_comes(program: str, code: int, how: str, monkeyp
         "To train in a single process, set processes=1"
     )
     assert "WORLD_SIZE" not in os.environ
+
+
+def test_a_companion_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with pytest.raises(TrainingError) as caught, companions.companions(2, []):
+        raise AssertionError("it did not start")
+    assert str(caught.value) == (
+        f"the system starts no further process: {os.strerror(errno.EAGAIN)}; lower processes, or raise its limits "
+        "(ulimit -n and -u)"
+    )
 
 
 def test_threads_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:

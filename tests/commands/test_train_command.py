@@ -387,6 +387,29 @@ def test_a_launcher_of_one_process_changes_nothing(run: Run, monkeypatch: pytest
     assert run("processes=2").code == 0
 
 
+@pytest.mark.parametrize("processes_here", ["0", "3"])
+def test_more_or_fewer_processes_here_than_there_can_be(
+    processes_here: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+    for variable, value in {**variables, "LOCAL_WORLD_SIZE": processes_here}.items():
+        monkeypatch.setenv(variable, value)
+    refused(
+        run(),
+        f"the environment sets LOCAL_WORLD_SIZE={processes_here} and WORLD_SIZE=2: the former must be at least 1 and "
+        "at most the latter; start the processes with torchrun",
+    )
+
+
+def test_standard_input_is_read_once(call: Call, untrained: Project) -> None:
+    link = Path(f"/dev/fd/{os.open(untrained.config, os.O_RDONLY)}")  # a regular file, as behind `< FILE`
+    try:
+        said = call(main, "--config", link, "processes=2", f"output={untrained.folder}/run")
+    finally:
+        os.close(int(link.name))
+    refused(said, f"{link} is a pipe, but each process has to read it; save it as a file")
+
+
 def test_a_pipe_is_read_once(call: Call, untrained: Project) -> None:
     pipe = untrained.folder / "pipe"
     os.mkfifo(pipe)
