@@ -1,5 +1,6 @@
 """What all tests share: one CPU thread, and the way to the real corpus where there is one."""
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -25,6 +26,16 @@ def _one_thread() -> None:
 
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _few_handlers() -> None:
+    """Three times for each test, pytest puts a handler on each logger that hands nothing on: PyTorch has 40 of them."""
+    import torch  # noqa: F401
+
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger) and logger.name.startswith("torch"):
+            logger.propagate = True
 
 
 @pytest.fixture
