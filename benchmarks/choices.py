@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from translate.commands.options import positive
 from translate.data.corpus import read_split
 from translate.model_file import SavedModel
 from translate.runs import RunFolder
@@ -55,7 +56,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with Multi30k")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--only", choices=("tokens", "model"), help="train only this half of the choices")
-    parser.add_argument("--jobs", type=int, default=2, help="number of runs in parallel")
+    parser.add_argument("--jobs", type=positive, default=2, help="number of runs in parallel")
     parser.add_argument("--folder", type=Path, default=ROOT / "checkpoints" / "choices")
     parser.add_argument("--report", action="store_true", help="train nothing; print the results so far")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")

@@ -26,6 +26,7 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from translate import pipeline, preparing
+from translate.commands.options import positive
 from translate.config.schema import Config
 from translate.data.corpus import read_split
 from translate.data.dataset import CorpusCache
@@ -77,8 +78,8 @@ def main() -> None:
     started = time.perf_counter()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--pairs", type=int, default=5_000_000)
-    parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument("--pairs", type=positive, default=5_000_000)
+    parser.add_argument("--updates", type=positive, default=300)
     parser.add_argument("--kind", default="bpe", help="text.tokenizer.kind")
     args = parser.parse_args()
     folder = args.folder.resolve()

@@ -30,11 +30,13 @@ from sacrebleu.significance import PairedTest, Result
 
 from translate import Translator
 from translate.allocation import keep_memory
+from translate.commands.options import positive
 from translate.commands.run import run
 from translate.commands.streams import open_output
 from translate.commands.translate import refuse_to_replace
 from translate.data.corpus import read_split
 from translate.data.lines import read_lines
+from translate.errors import ConfigError
 from translate.evaluation import corpus_bleu
 
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
@@ -111,7 +113,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
     parser.add_argument("--system", action="append", required=True, help="a model file, or several separated by commas")
     parser.add_argument("--reverse", help="a model of the other direction, or several")
-    parser.add_argument("--n-best", type=int, default=12)
+    parser.add_argument("--n-best", type=positive, default=12)
     parser.add_argument("--input", type=Path, help="a file to translate with what was chosen")
     parser.add_argument("--output", type=Path, help="where to write its translations")
     args = parser.parse_args()
@@ -126,6 +128,9 @@ def rerank(args: argparse.Namespace) -> None:
     refuse_to_replace(args.output, {"the text to translate": [args.input]})
     source = read_lines(args.input) if args.input else []  # first, so that a wrong name shows at once
     systems = [Translator.load(names.split(",")) for names in args.system]
+    for name, system in zip(args.system, systems, strict=True):
+        if system.predicts_labels:
+            raise ConfigError(f"{name} labels text; give models that translate")
     reverse = Translator.load(args.reverse.split(",")) if args.reverse else None
     data = systems[0].config.data
     assert data.target is not None

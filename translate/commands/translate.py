@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.options import Once, add_search_options, models_of, settings_of, warn_of_truncated
+from translate.commands.options import (
+    Once,
+    add_search_options,
+    models_of,
+    positive,
+    settings_of,
+    warn_of_truncated,
+)
 from translate.commands.run import leave_in_order, run
 from translate.commands.streams import is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
@@ -64,13 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args.input, args.output = (None if path == Path("-") else path for path in (args.input, args.output))
     leave_in_order()
     return run(lambda: translate(args))
-
-
-def positive(text: str) -> int:
-    """A number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 def translate(args: argparse.Namespace) -> None:
