@@ -30,7 +30,7 @@ from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
 from translate.paths import commit, resolved
 from translate.preparing import PreparedText, plan_batches, prepare_text, training_set, with_max_ratio
-from translate.resuming import has_another_length, refuse_changes
+from translate.resuming import has_another_length, refuse_changed_settings, refuse_changes
 from translate.runs import RunFolder, would_be_replaced
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
@@ -63,8 +63,13 @@ def train(
     device = processes.own_device(resolve_device(config.device))
     avoid_cudnn_attention()
     start = load_start(config, resume=resume)
+    writer = Writer()
     with processes.first_ahead():  # It makes the folder, and the cache that the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
+        states = StateStore(run.states, config.training.keep_last, writer)
+        if resume:
+            tensors, values = states.load_newest()
+            refuse_changed_settings(values["identity"], config)
         text = prepare_text(config, start)
     if start and not resume:
         same = ", which was trained on the same text" if start.about.get("train") == text.train.variant else ""
@@ -73,14 +78,11 @@ def train(
     asked, config = config, with_max_ratio(config, plan)
     text_seconds = time.perf_counter() - started
 
-    writer = Writer()
-    states = StateStore(run.states, config.training.keep_last, writer)
     identity = {"config": config_to_dict(config), **text.identity()}
     refuse_different(identity, processes)
     precision = config.training.precision
     reached = None  # the progress of a resumed run
     if resume:
-        tensors, values = states.load_newest()
         reached = progress_to_resume(run, values, identity, processes)
         if reached is None:
             log.info("%s is finished: there is nothing to resume", run.path)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from translate.config.loading import config_from_dict, differences
+from translate.config.loading import config_from_dict, config_to_dict, differences
 from translate.config.schema import Config
 from translate.config.training import DecayConfig
 from translate.errors import CheckpointError, ConfigError
@@ -65,6 +65,14 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
             + "\n  ".join(changes)
             + "\nundo these changes, or start a new run with output=…"
         )
+
+
+def refuse_changed_settings(before: dict[str, Any], config: Config) -> None:
+    """What `refuse_changes` says of the settings alone, before the text is read, which may take long."""
+    now = config_to_dict(config)
+    if config.decoding.max_ratio is None:  # It will be estimated from the text.
+        now["decoding"]["max_ratio"] = before["config"].get("decoding", {}).get("max_ratio")
+    refuse_changes(before, {"codecs": [], **before, "config": now})
 
 
 def has_another_length(before: dict[str, Any], now: dict[str, Any]) -> bool:

@@ -34,6 +34,14 @@ def test_other_settings_are_refused_and_all_named(tiny: TinyProject) -> None:
     ]
 
 
+def test_other_settings_are_refused_before_the_text_is_read(tiny: TinyProject) -> None:
+    corpus = shutil.copytree(tiny.corpus, tiny.folder / "corpus")
+    stop(sigterm, update(2), tiny, f"data.root={corpus}")
+    (corpus / "train.de").unlink()
+    with pytest.raises(CheckpointError, match=r"text\.tokenizer\.min_freq: 1 → 3"):
+        train(tiny.config(f"data.root={corpus}", "text.tokenizer.min_freq=3"), resume=True)
+
+
 @pytest.mark.parametrize("language", ["de", "en"])
 @pytest.mark.parametrize(("split", "name"), [("train", "train"), ("val", "valid")])
 def test_another_text_is_refused(split: str, name: str, language: str, tiny: TinyProject) -> None:
