@@ -89,15 +89,15 @@ def ended(processes: list["subprocess.Popen[bytes]"], folder: Path) -> tuple[lis
     return codes, [(folder / f"stderr-{rank}").read_text(encoding="utf-8") for rank in range(len(processes))]
 
 
-def in_two_processes(tiny: TinyProject, jobs: list[tuple[str, dict[str, Any]]]) -> None:
+def in_processes(count: int, tiny: TinyProject, jobs: list[tuple[str, dict[str, Any]]]) -> None:
     """One job of process.py after the other."""
     config, file = tiny.folder / "tiny.yaml", tiny.folder / "jobs.json"
     tiny.config()  # writes the file
     file.write_text(json.dumps(jobs), encoding="utf-8")
-    processes = launch(2, Path(__file__).with_name("process.py"), config, file, folder=tiny.folder)
+    processes = launch(count, Path(__file__).with_name("process.py"), config, file, folder=tiny.folder)
     codes, said = ended(processes, tiny.folder)
-    assert codes == [0, 0], "\n\n".join(said)
-    assert said[1] == ""  # The first speaks for both.
+    assert codes == [0] * count, "\n\n".join(said)
+    assert said[1:] == [""] * (count - 1)  # The first speaks for all.
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def two(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyProj
     for split in ("train", "val"):
         write_split(tiny.folder / "pairs", split, ["bako fide"] * 40, ["koba defi"] * 40)
     run("even", f"data.root={tiny.folder}/pairs", "training.max_steps=2")
-    in_two_processes(tiny, jobs)
+    in_processes(2, tiny, jobs)
     return tiny
 
 
@@ -166,6 +166,22 @@ def assert_close_run(found: RunFolder, wanted: RunFolder) -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_ends_as_in_one_process(name: str, two: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
     assert_close_run(RunFolder(two.folder / name), uninterrupted(*WITHOUT_DROPOUT, *RUNS[name]))
+
+
+def test_three_processes_share_matrices_of_the_same_shape(
+    tiny: TinyProject, uninterrupted: Callable[..., RunFolder]
+) -> None:
+    """Among more than two, PyTorch may divide a stack of matrices by matrices instead of by rows."""
+    overrides = [
+        *WITHOUT_DROPOUT,
+        *RUNS["Muon, FSDP"],
+        "model.d_model=128",
+        "model.heads=4",
+        "model.encoder_layers=2",
+        "model.decoder_layers=2",
+    ]
+    in_processes(3, tiny, [("run", {"overrides": [f"output={tiny.folder}/run", *overrides]})])
+    assert_close_run(RunFolder(tiny.folder / "run"), uninterrupted(*overrides))
 
 
 @pytest.mark.parametrize("how", ["interrupted", "failed"])
