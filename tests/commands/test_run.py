@@ -3,7 +3,11 @@
 import errno
 import os
 import signal
+import sys
+import time
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tiny_project import own_logging
@@ -69,6 +73,34 @@ def test_a_file_that_this_locale_has_no_letters_for(encoding: str) -> None:
             assert run(work, said.append) == 2
             message = r"this locale (latin-1) cannot encode the file name 'd\xe4\ud800'; set PYTHONUTF8=1"
             assert said == [f"error: {message}"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    module = ModuleType("torch")
+    module.__spec__ = ModuleSpec("torch", None)
+
+    def work() -> None:
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "torch", module)
+            patch.setattr(module.__spec__, "_initializing", True, raising=False)  # as Python does
+            os.kill(os.getpid(), number)
+            time.sleep(0.2)
+            said.append("imported")
+        time.sleep(10)
+        said.append("too late")
+
+    try:
+        leave_in_order()
+        with own_logging():
+            assert run(work, said.append) == 128 + number
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    assert said == ["imported", "stopped"]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -116,9 +117,25 @@ class CtrlC:
             signal.signal(signal.SIGINT, self._handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        if comes_again(number):
+            return
         self.came = True
         if callable(self._handler) and not self._echoes.includes(number):
             self._handler(number, frame)
+
+
+def comes_again(number: int) -> bool:
+    """Whether PyTorch is being imported; if so, this signal is sent again a moment later, until that is over.
+
+    While its C++ library is initialized, an exception would end the process by SIGABRT.
+    """
+    specification = getattr(sys.modules.get("torch"), "__spec__", None)
+    if not getattr(specification, "_initializing", False):
+        return False
+    again = threading.Timer(0.02, signal.raise_signal, [number])
+    again.daemon = True
+    again.start()
+    return True
 
 
 def leave_in_order() -> None:
@@ -126,7 +143,7 @@ def leave_in_order() -> None:
     echoes = Echoes()
 
     def leave(number: int, _: FrameType | None) -> None:
-        if echoes.includes(number):
+        if comes_again(number) or echoes.includes(number):
             return
         if number == HANGUP:  # It may come twice, from the terminal and from the shell.
             signal.signal(number, signal.SIG_IGN)
