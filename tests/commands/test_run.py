@@ -90,9 +90,10 @@ def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkey
             os.kill(os.getpid(), number)
             time.sleep(0.2)
             said.append("imported")
-        time.sleep(10)
+        time.sleep(10)  # until the signal interrupts it
         said.append("too late")
 
+    started = time.monotonic()
     try:
         leave_in_order()
         with own_logging():
@@ -101,6 +102,7 @@ def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkey
         for each, handler in before.items():
             signal.signal(each, handler)
     assert said == ["imported", "stopped"]
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")

@@ -132,10 +132,20 @@ def comes_again(number: int) -> bool:
     specification = getattr(sys.modules.get("torch"), "__spec__", None)
     if not getattr(specification, "_initializing", False):
         return False
-    again = threading.Timer(0.02, signal.raise_signal, [number])
+    again = threading.Timer(0.02, send_to_main_thread, [number])
     again.daemon = True
     again.start()
     return True
+
+
+def send_to_main_thread(number: int) -> None:
+    """Send this process a signal, from any thread."""
+    if hasattr(signal, "pthread_kill"):
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, number)  # interrupts it even if it waits for input
+    else:  # on Windows
+        signal.raise_signal(number)
 
 
 def leave_in_order() -> None:
