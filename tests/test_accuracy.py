@@ -58,3 +58,14 @@ def test_many_or_long_labels() -> None:
     assert len(report.format().split("\n")) == 14
     (row,) = count_labels(["x" * 30], ["x" * 30]).format().split("\n")[2:]
     assert row == f"{'x' * 30}  100.00         1 of 1"
+
+
+def test_ten_labels_are_all_there_is_in_one_line() -> None:
+    labels = [f"label {number}" for number in range(10)]
+    assert count_labels(labels, labels).summary().endswith(", label 9 1/1")
+
+
+def test_plain_values_have_the_warning() -> None:
+    for found in (["de", "de"], ["de", "en"]):
+        report = count_labels(found, ["de", "en"])
+        assert report.to_dict()["warning"] == report.warning

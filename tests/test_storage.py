@@ -15,7 +15,7 @@ from torch import Tensor
 
 from translate import storage
 from translate.errors import CheckpointError
-from translate.storage import read_tensors, write_tensors
+from translate.storage import read_tensors, tensor_files, write_tensors
 
 VALUES: dict[str, Any] = {"name": "Hündin 犬", "list": [1, 2.5, None, True], "inner": {"empty": {}, "quote": '"\\\n'}}
 
@@ -237,6 +237,18 @@ def test_the_folder_of_a_run_in_place_of_its_model(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         read_tensors(tmp_path)
     assert str(caught.value) == f"{tmp_path} is a folder; did you mean {inside}?"
+
+
+def test_the_files_of_a_folder_that_hold_tensors(path: Path) -> None:
+    text = path.with_name("text.txt")
+    for other in (text, path.with_name(f".{path.name}.0a")):
+        other.touch()
+    assert tensor_files(path.parent) == [path]
+    assert tensor_files(text) == tensor_files(path.parent / "absent") == []
+    loop = path.with_name("loop")
+    loop.symlink_to(loop)
+    with pytest.raises(CheckpointError, match=f"^the folder {re.escape(str(loop))} cannot be read: "):
+        tensor_files(loop)
 
 
 # --- where nothing can be written ------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise CheckpointError(f"{path} is a safetensors file, but was not written by this project")
     try:
         values: dict[str, Any] = json.loads(metadata[VALUES])
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # of nesting without an end
         raise CheckpointError(f"{path} is damaged: its metadata cannot be read ({error})") from error
     if _digest(tensors, metadata[VALUES]) != metadata[DIGEST]:
         if _modified(path) != written:

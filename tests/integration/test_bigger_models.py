@@ -4,6 +4,7 @@ import math
 import re
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,20 @@ def test_the_largest_batch_may_be_one_of_few_long_rows(longer: str, tiny: TinyPr
     assert passed(trainer, largest.pairs) > 0.97 * max(needs)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("heads", "lengths"),
+    [(8, [[100, 60], [20, 72]]), (1, [[60, 10], [10, 30]])],
+    ids=["attention to the source", "layers of the decoder"],
+)
+def test_the_largest_batch_where_the_decoder_is_deep(heads: int, lengths: list[list[int]], tiny: TinyProject) -> None:
+    trainer = trainer_of(tiny, f"model.heads={heads}", "model.decoder_layers=6", "training.batch.max_sentences=1")
+    train_on(trainer, np.array(lengths * 2))
+    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
+    needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
+    assert passed(trainer, largest.pairs) > 0.97 * max(needs) > 1.1 * min(needs)
+
+
 @pytest.mark.parametrize(("padded", "rows"), [(False, 16), (True, 9)])
 def test_the_largest_batch_is_the_one_that_is_largest_when_padded(padded: bool, rows: int, tiny: TinyProject) -> None:
     """16 rows of 8 tokens stay as they are; 9 rows of 13 tokens, fewer in all, become 10 of 14."""
@@ -157,6 +172,19 @@ def test_the_rows_told_are_those_of_a_process(
     trainer._rehearse(largest)
     rows = math.ceil(share * len(largest.pairs))
     assert f" activations of {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("accumulate", "share"), [(1, 0.5), (2, 1.0)])
+def test_the_rows_told_are_those_of_a_worker(
+    accumulate: int, share: float, tiny: TinyProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer = trainer_of(tiny, f"training.batch.accumulate={accumulate}")
+    capsys.readouterr()
+    trainer.update.workers, trainer.bar = 2, Bar(total=1, done=0)
+    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
+    trainer._rehearse(largest)
+    rows = math.ceil(share * len(largest.pairs))
+    assert f" activations of 2 times {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
 
 
 def test_memory_is_told_at_every_start(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,6 +237,69 @@ def test_what_is_free_is_shared_and_what_is_to_come_counts(
     ):
         torch.zeros(1)
     assert any(line.startswith("warning: training needs more than") for line in said) == warned
+
+
+def test_what_every_worker_takes_is_told_and_what_processes_can_do(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = trainer_of(tiny)
+    optimizers, config, cpu = trainer.update.optimizers, trainer.config, torch.device("cpu")
+    to_come = lasting_memory(trainer.model, optimizers, config, cpu, workers=3).to_come
+    monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: 2.0 * (to_come + 8 * 2**20))
+    said: list[str] = []
+    with rehearsal(
+        LargestBatch(np.arange(5), 9),
+        model=trainer.model,
+        optimizers=optimizers,
+        config=config,
+        device=cpu,
+        processes=2,
+        workers=3,
+        say=said.append,
+    ):
+        torch.zeros(2**20)  # 4 MiB, more than a third of 8
+    warning, told = said
+    assert "training needs more than the 8 MiB of free memory for each of 2 processes; " in warning
+    assert "train with fewer than 2 processes" in warning
+    assert told.endswith(", activations of 3 times 5 rows of 9 tokens 12 MiB")
+
+
+def test_processes_on_gpus_share_no_memory(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trainer_of(tiny)
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: nullcontext())
+    monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: 2.0**20)
+    said: list[str] = []
+    with rehearsal(
+        LargestBatch(np.arange(5), 9),
+        model=trainer.model,
+        optimizers=trainer.update.optimizers,
+        config=trainer.config,
+        device=torch.device("cuda"),
+        processes=2,
+        workers=1,
+        say=said.append,
+    ):
+        torch.zeros(2**20)
+    assert said[0].startswith("warning: training needs more than the 1 MiB of free memory; set ")
+    assert "processes" not in "".join(said)
+
+
+def test_gradients_are_not_told_twice(tiny: TinyProject) -> None:
+    trainer = trainer_of(tiny, "model.d_model=256")
+    said: list[str] = []
+    with rehearsal(
+        LargestBatch(np.arange(5), 9),
+        model=trainer.model,
+        optimizers=trainer.update.optimizers,
+        config=trainer.config,
+        device=torch.device("cpu"),
+        processes=1,
+        workers=1,
+        say=said.append,
+    ):
+        torch.stack([parameter.sum() for parameter in trainer.model.parameters()]).sum().backward()
+    assert " weights 3 MiB, gradients 3 MiB, " in said[0]
+    assert said[0].endswith(", activations of 5 rows of 9 tokens 0 MiB")
 
 
 @pytest.mark.parametrize("begin", ["resumed", "started from a model"])

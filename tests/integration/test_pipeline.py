@@ -1,6 +1,7 @@
 """What a run computes, says and leaves behind."""
 
 import errno
+import itertools
 import json
 import math
 import time
@@ -25,6 +26,7 @@ from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training.distributed import Processes
 from translate.training.progress import Validation
+from translate.training.trainer import Trainer
 from translate.training.update import Update
 from translate.validation import Validator
 
@@ -70,13 +72,30 @@ def test_the_end_of_a_run_says_what_came_out(tiny: TinyProject, caplog: pytest.L
     assert finished["best_loss"] == best["nll"]
     lines = run.metrics.read_text(encoding="utf-8").splitlines()
     clock = [row for line in lines if (row := json.loads(line))["kind"] == "train"][-1]["timing"]["seconds"]
-    assert finished["update_seconds"] == round(clock, 1)
+    assert finished["update_seconds"] == pytest.approx(clock, abs=0.051)
     assert 0 <= finished["text_seconds"] <= finished["seconds"] - finished["update_seconds"] + 0.2
     assert f"finished in {finished['seconds']} s: {finished['text_seconds']} s for preparing the text, " in caplog.text
     about = SavedModel.load(run.model).about
     assert about["validation"]["nll"] == best["nll"]
     assert {name: about[name] for name in ("device", "dtype")} == {"device": "cpu", "dtype": "float32"}
     assert "sha256" in about["train"]
+
+
+def test_the_end_of_a_run_says_where_the_time_went(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    validate = Validator.__call__
+
+    def slowly(self: Validator, *arguments: Any) -> Validation:
+        time.sleep(0.2)
+        return validate(self, *arguments)
+
+    monkeypatch.setattr(Validator, "__call__", slowly)
+    at_call(monkeypatch, Trainer, "_rehearse", 1, lambda: time.sleep(0.3))
+    run = train(tiny.config())
+    finished = json.loads(run.finished.read_bytes())
+    assert finished["validation_seconds"] >= 3 * 0.2
+    assert finished["rehearsal_seconds"] >= 0.3
+    parts = ("text", "rehearsal", "update", "validation")
+    assert sum(finished[f"{part}_seconds"] for part in parts) <= finished["seconds"] + 0.3
 
 
 def test_the_best_model_may_be_the_one_with_most_tokens_right(tiny: TinyProject) -> None:
@@ -128,6 +147,23 @@ def test_each_epoch_reads_its_own_pairs(tiny: TinyProject, monkeypatch: pytest.M
     monkeypatch.setattr(Dataset, "epoch", lambda self, number: asked.append(number) or self)
     train(tiny.config())
     assert asked[-21:] == [*[0] * 7, *[1] * 7, *[2] * 7]
+
+
+def test_each_epoch_has_all_pairs_once_and_batches_of_its_own(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[list[int]] = []
+    update = Trainer._update
+
+    def noted(self: Trainer, batches: list[Any]) -> None:
+        taken.extend(sorted(batch.tolist()) for batch in batches)
+        update(self, batches)
+
+    monkeypatch.setattr(Trainer, "_update", noted)
+    train(tiny.config())
+    epochs = [taken[start : start + 7] for start in (0, 7, 14)]
+    assert [sorted(itertools.chain.from_iterable(epoch)) for epoch in epochs] == [list(range(240))] * 3
+    assert not any(sorted(one) == sorted(other) for one, other in itertools.combinations(epochs, 2))
 
 
 def test_validation_is_without_dropout_and_training_with_it(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

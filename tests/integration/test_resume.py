@@ -120,6 +120,14 @@ def test_sigterm_while_a_state_is_written_waits_for_that_one_alone(
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
 
 
+def test_a_signal_does_not_wait_for_the_validation_that_is_due(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Validator, "__call__", lambda *_: pytest.fail("it was validated"))
+    stop(sigterm, update(7), tiny)
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["validated_step"] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_two_interruptions(name: str, tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
@@ -218,6 +226,23 @@ def test_timeout_sends_ctrl_c_twice_and_the_run_is_saved(tiny: TinyProject) -> N
 
     stop(twice, update(2), tiny)
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 2
+
+
+def test_buffers_are_filled_after_the_first_update_of_every_start(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first copy of a state would take long otherwise."""
+    reserved: list[int] = []
+    reserve = Trainer._reserve
+
+    def noted(self: Trainer) -> None:
+        reserved.append(self.progress.step)
+        reserve(self)
+
+    monkeypatch.setattr(Trainer, "_reserve", noted)
+    stop(sigterm, update(9), tiny)
+    train(tiny.config(), resume=True)
+    assert reserved == [1, 10]
 
 
 def test_patience_survives(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:

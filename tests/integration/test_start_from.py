@@ -98,6 +98,15 @@ def test_a_run_whose_best_model_is_damaged_goes_on_with_the_vocabularies_of_the_
     assert SavedModel.load(resumed.model).source == SavedModel.load(model).source
 
 
+def test_no_validation_is_made_twice_where_the_best_model_is_lost(
+    tiny: TinyProject, model: Path, other: tuple[str, ...]
+) -> None:
+    stop(sigterm, update(3), tiny, *other, "training.validate_every=1")
+    (tiny.folder / "tuned" / model.name).unlink()
+    resumed = train(tiny.config(*other, "training.validate_every=1"), resume=True)
+    assert [row["step"] for row in rows(resumed) if row["kind"] == "validation"] == list(range(7))
+
+
 def test_other_settings_are_refused_and_nothing_is_begun(
     tiny: TinyProject, model: Path, other: tuple[str, ...]
 ) -> None:

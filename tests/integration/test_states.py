@@ -182,3 +182,22 @@ def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> No
     store.save(2, {"weight": torch.zeros(1)}, {})
     store.wait()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000002.safetensors"]
+
+
+def test_a_damaged_state_does_not_count_as_one_of_the_last(tmp_path: Path) -> None:
+    store = StateStore(tmp_path, 2, Writer())
+    for step in (1, 5, 3):  # The run went back to a state before update 3.
+        store.save(step, {"weight": torch.ones(1)}, {})
+    store.wait()
+    assert [path.name for path in store.paths()] == ["step-00000003.safetensors", "step-00000001.safetensors"]
+
+
+@pytest.mark.parametrize("name", ["kept.safetensors", "the best.safetensors"])
+def test_files_of_other_names_are_left_alone(name: str, tmp_path: Path) -> None:
+    write_tensors(tmp_path / name, {"weight": torch.zeros(1)}, {})
+    store = StateStore(tmp_path, 1, Writer())
+    for step in (1, 2):
+        store.save(step, {"weight": torch.ones(1)}, {})
+    store.wait()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "step-00000002.safetensors"])
+    assert store.load_newest()[0]["weight"] == 1

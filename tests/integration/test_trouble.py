@@ -20,8 +20,9 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training import objective as objective_module
+from translate.training.interrupt import InterruptGuard
 from translate.training.progress import Progress
-from translate.training.tracking import MetricsLog, NoBar
+from translate.training.tracking import MetricsLog, NoBar, NoMetrics
 from translate.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
@@ -103,6 +104,31 @@ def test_a_gradient_that_is_no_number_is_skipped_and_named(
     assert all(weight.isfinite().all() for weight in read_tensors(run.model)[0].values())
     # Neither do they spoil the log.
     assert all(math.isfinite(row[name]) for row in rows(run) if row["kind"] == "train" for name in ("loss", "nll"))
+
+
+def test_a_gradient_too_long_to_measure_is_skipped(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every number of it is finite, but the sum of their squares is not."""
+    spoil_updates(monkeypatch, *range(1, 11), value=1e30)
+    with pytest.raises(TrainingError, match="the gradient was infinite or NaN in 10 updates in a row"):
+        train(tiny.config())
+    assert "update 1 skipped: its gradient norm is inf\n" in capsys.readouterr().err
+
+
+def test_skipped_updates_have_read_their_tokens(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = newest_state(train(tiny.config()))[1]["target_tokens"]
+    spoil_updates(monkeypatch, 3, 9)
+    assert newest_state(train(tiny.config(), overwrite=True))[1]["target_tokens"] == tokens
+
+
+def test_what_else_helps_against_bad_gradients_is_told(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil_updates(monkeypatch, *range(1, 22))
+    with pytest.raises(TrainingError) as caught:
+        train(tiny.config("training.clip_norm=null", "training.precision=bfloat16"))
+    assert str(caught.value).endswith(
+        "raise training.schedule.warmup_steps, set training.clip_norm, or use training.precision=float32"
+    )
 
 
 def test_nine_in_a_row_are_forgiven_and_ten_are_not(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +258,28 @@ def test_pieces_get_smaller_as_long_as_one_batch_has_pairs_to_divide(tiny: TinyP
     assert trainer._until_it_fits(work, [np.arange(1), np.arange(8)]) == 4
 
 
+def test_a_batch_is_not_split_into_more_pieces_than_pairs(tiny: TinyProject) -> None:
+    trainer = trainer_of(tiny)
+    trainer.bar = NoBar(total=1, done=0)
+    tried: list[int] = []
+
+    def work() -> None:
+        tried.append(trainer.micro_batches)
+        full()
+
+    with pytest.raises(RuntimeError):
+        trainer._until_it_fits(work, [np.arange(8)])
+    assert tried == [1, 2, 4, 8]
+
+
+def test_several_processes_out_of_memory_may_be_fewer(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trainer_of(tiny)
+    trainer.processes = FirstOfTwo()
+    at_call(monkeypatch, Transformer, "forward", 2, full)
+    with pytest.raises(TrainingError, match=r"out of memory at update 1; .*, or train with fewer than 2 processes, "):
+        trainer.train(NoMetrics(), NoBar(total=1, done=0), InterruptGuard())
+
+
 def test_one_of_several_processes_does_not_try_again_alone(tiny: TinyProject) -> None:
     trainer = trainer_of(tiny)
     trainer.bar, trainer.processes = NoBar(total=1, done=0), FirstOfTwo()
@@ -296,6 +344,13 @@ def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: py
         CheckpointError, match="the processes find different training states; they must share one output"
     ):
         trainer.resume({}, Progress(step=14))
+
+
+def test_processes_that_find_different_snapshots(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trainer_of(tiny, "training.average_last=2")
+    monkeypatch.setattr(trainer.processes, "gather", lambda count: np.array([[count], [count + 1]]))
+    with pytest.raises(CheckpointError, match="the processes find different snapshots; they must share one output"):
+        trainer._validate_mean()
 
 
 def test_another_error_stays_what_it_is(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,11 @@ from torch import nn
 from torch.torch_version import TorchVersion
 
 from translate.errors import ConfigError, TrainingError
+from translate.training import checkpoint, parallel
 from translate.training.checkpoint import pack, unpack
 from translate.training.distributed import SINGLE_PROCESS, Group, MeetingPlace, Part, seed_of
 from translate.training.interrupt import Interrupted
-from translate.training.parallel import PARALLEL, Single, build_parallel
+from translate.training.parallel import PARALLEL, Replicated, Single, build_parallel
 
 
 def group_of(rank: int, count: int) -> Group:
@@ -130,11 +131,27 @@ def test_random_states_of_another_number_of_processes_are_made_anew() -> None:
     assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
 
 
+def test_random_states_of_more_processes_are_made_anew() -> None:
+    single = Single(nn.Linear(2, 2), SINGLE_PROCESS)
+    tensors = pack(single, [], SINGLE_PROCESS)
+    unpack(tensors | {"random.cpu.1": tensors["random.cpu"]}, single, [], SINGLE_PROCESS, seed=(1, 5))
+    assert torch.initial_seed() == seed_of(1, 5, 0)
+    assert not torch.equal(torch.get_rng_state(), tensors["random.cpu"])
+
+
 def test_a_state_of_a_gpu_is_read_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "set_rng_state", lambda _: pytest.fail("it was set"))
     single = Single(nn.Linear(2, 2), SINGLE_PROCESS)
     tensors = pack(single, [], SINGLE_PROCESS)
     unpack(tensors | {"random.cuda": torch.zeros(16, dtype=torch.uint8)}, single, [], SINGLE_PROCESS, seed=(1, 5))
+    assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
+
+
+def test_a_state_of_the_cpu_is_read_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    single = Single(nn.Linear(2, 2), SINGLE_PROCESS)
+    tensors = pack(single, [], SINGLE_PROCESS)
+    monkeypatch.setattr(checkpoint, "_on_a_gpu", lambda _: True)
+    unpack(tensors, single, [], SINGLE_PROCESS, seed=(1, 5))
     assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
 
 
@@ -176,6 +193,12 @@ def test_a_pytorch_that_cannot_share_out_a_model_on_a_cpu(monkeypatch: pytest.Mo
         "training.parallel: fsdp does not work on CPUs with PyTorch 2.6.0; "
         "install a newer one, or use training.parallel: ddp"
     )
+
+
+def test_ddp_copies_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sharding it would lead to the same weights."""
+    monkeypatch.setattr(parallel, "DistributedDataParallel", lambda model, **_: model)
+    assert type(build_parallel("ddp", nn.Linear(2, 2), group_of(0, 2))) is Replicated
 
 
 def test_half_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from test_optimizer import KINDS, settings_of, small_model
+from torch import Tensor
 
 from translate.config.training import TrainingConfig
 from translate.resuming import is_free_to_change
@@ -92,6 +93,31 @@ def test_the_state_of_the_optimizers_is_known_beforehand(kind: str) -> None:
     after = lasting_memory(model, optimizers, config, CPU)
     assert after.parts == before.parts
     assert after.to_come == before.to_come - whole_bytes(state)
+
+
+def test_each_worker_has_its_own_gradients() -> None:
+    config, model = TrainingConfig(), small_model()
+    optimizers = build_optimizers(config.optimizer, model)
+    one, three = (lasting_memory(model, optimizers, config, CPU, workers) for workers in (1, 3))
+    further = 2 * whole_bytes(model.parameters())
+    assert three.parts == {**one.parts, "gradients": one.parts["gradients"] + further}
+    assert three.to_come == one.to_come + further
+
+
+def test_of_a_shared_out_model_a_process_has_a_part_and_writes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    config, model = TrainingConfig(), small_model()
+    optimizers = build_optimizers(config.optimizer, model)
+    whole = lasting_memory(model, optimizers, config, CPU).parts
+    largest = max(model.parameters(), key=Tensor.numel)
+    monkeypatch.setattr(largest, "to_local", lambda: largest.detach()[:1], raising=False)
+    saved = whole_bytes([largest.detach()[1:]])
+    part = lasting_memory(model, optimizers, config, CPU).parts
+    assert {name: whole[name] - part[name] for name in part} == {
+        "weights": saved,
+        "gradients": saved,
+        "optimizer": 2 * saved,
+        "write buffers": 0,
+    }
 
 
 def test_copies_are_on_the_cpu_and_one_more_with_snapshots() -> None:
