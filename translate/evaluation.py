@@ -22,6 +22,8 @@ RESAMPLES = 1000  # of sacrebleu's bootstrap, as in its own command line; the se
 UNSPACED = {"bo", "bod", "tib", "dz", "dzo", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
 CHINESE = {"zh", "zho", "chi", "cmn", "yue", "lzh", "wuu", "nan"}
 LONG_WORD = 15  # characters; a longer reference must be several words
+TOKENIZED = re.compile(r"\S \.$|&(apos|quot|amp|lt|gt|#\d+);| @-@ ")
+MANY = 0.1  # share of lines that look tokenized above which the text seems to be
 FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
 
@@ -97,7 +99,10 @@ def evaluate(
     """
     _check_counts(hypotheses, references)
     tokenizer = bleu_tokenizer(language)
-    bleu, bleu_lowercase, chrf = BLEU(tokenize=tokenizer), BLEU(tokenize=tokenizer, lowercase=True), CHRF()
+    # `force` spares its hint at tokenized text, which names an option that is not ours: see tokenized_warning().
+    bleu = BLEU(tokenize=tokenizer, force=True)
+    bleu_lowercase = BLEU(tokenize=tokenizer, lowercase=True, force=True)
+    chrf = CHRF()
     all_references = [references, *others]
     cased = bleu.corpus_score(hypotheses, without_blanks(all_references), n_bootstrap=RESAMPLES)
     # By the rules of the language (a Turkish I has no dot when lower-cased); sacrebleu, which has one rule for all
@@ -137,7 +142,10 @@ def distinct_warning(distinct: int, sentences: int) -> str | None:
     """A warning if fewer than a tenth of the translations differ from each other."""
     if distinct >= FEWEST_DISTINCT * sentences:
         return None
-    return f"only {distinct} of {sentences} translations are distinct: the model seems to ignore the source"
+    return (
+        f"only {distinct} of {sentences} translations are distinct: the model seems to ignore the source; it may need "
+        "more updates (training.max_epochs)"
+    )
 
 
 def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> str | None:
@@ -170,6 +178,28 @@ def spaces_warning(references: Sequence[str], language: str) -> str | None:
     )
 
 
+def tokenized_warning(lines: Sequence[str], what: str) -> str | None:
+    """A warning if many lines look as Moses' tokenizer and others leave them, instead of raw."""
+    found = sum(TOKENIZED.search(line) is not None for line in lines)
+    if found < MANY * len(lines) or not found:
+        return None
+    return (
+        f"{found} of {len(lines)} {what} look tokenized (a space before the period, &apos;, @-@): a model learns to "
+        "write and to expect such text, and its scores are not those of raw text; detokenize training text and "
+        "references, for example with sacremoses"
+    )
+
+
+def text_warnings(sources: Sequence[str], references: Sequence[str], language: str) -> list[str]:
+    """What about a text makes its scores in this target language misleading."""
+    found = (
+        spaces_warning(references, language),
+        tokenized_warning(sources, "sources"),
+        tokenized_warning(references, "references"),
+    )
+    return [warning for warning in found if warning]
+
+
 def bleu_tokenizer(language: str) -> str:
     """sacrebleu's tokenizer for a language: its usual 13a, which needs spaces between words, or one for characters.
 
@@ -182,7 +212,7 @@ def bleu_tokenizer(language: str) -> str:
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> float:
     """BLEU alone (0 to 100), without the interval: for validation while training."""
     _check_counts(hypotheses, references)
-    return float(BLEU(tokenize=bleu_tokenizer(language)).corpus_score(hypotheses, [references]).score)
+    return float(BLEU(tokenize=bleu_tokenizer(language), force=True).corpus_score(hypotheses, [references]).score)
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:

@@ -24,7 +24,7 @@ from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset
 from translate.device import avoid_cudnn_attention, name_of, prepare_cpu, resolve_device, resolve_precision
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
-from translate.evaluation import spaces_warning
+from translate.evaluation import text_warnings
 from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
@@ -312,8 +312,9 @@ def refuse_different(identity: Mapping[str, Any], processes: Processes) -> None:
 def validator(config: Config, text: PreparedText) -> Validator:
     """The validator for this kind of text."""
     labelled = isinstance(config.data, LabelledDataConfig)
-    if not labelled and (warning := spaces_warning(text.valid.target, text.codecs[1].language)):
-        log.warning(warning)
+    if not labelled:
+        for warning in text_warnings(text.valid.source, text.valid.target, text.codecs[1].language):
+            log.warning(warning)
     kind = LabelValidator if labelled else Validator
     return kind(
         text=text.valid,

@@ -15,7 +15,7 @@ from translate.config.loading import config_to_dict
 from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
 from translate.errors import ConfigError, DataError
-from translate.evaluation import EvaluationReport, evaluate, form_warning, spaces_warning
+from translate.evaluation import EvaluationReport, evaluate, form_warning, text_warnings
 from translate.files import atomic_write, writing
 from translate.paths import commit, resolved
 from translate.translator import Translation, Translator
@@ -90,9 +90,9 @@ def score(
             hypotheses, text.target, saved.target.language, others=list(references.values()), tokens=tokens
         )
         language = saved.target.language
-        for warning in (form_warning(hypotheses, text.target), spaces_warning(text.target, language)):
-            if warning:
-                log.warning(warning)
+        of_form = form_warning(hypotheses, text.target)
+        for warning in [*([of_form] if of_form else []), *text_warnings(text.source, text.target, language)]:
+            log.warning(warning)
     details = {
         "text": text.name,
         "variant": text.variant,

@@ -259,6 +259,15 @@ def test_neither_or_both(options: tuple[str, ...], run: Callable[..., Outcome]) 
     refused(run(*options), "give either --split NAME, or both --source FILE and --reference FILE")
 
 
+def test_files_of_the_other_direction(run: Callable[..., Outcome], project: Project) -> None:
+    source, reference = project.corpus / "test.it", project.corpus / "test.es"
+    refused(
+        run("--source", source, "--reference", reference),
+        f"the model translates from 'es' to 'it', but the source is {source}, and the reference {reference}; swap the "
+        "two files",
+    )
+
+
 def test_a_folder_of_splits_is_of_no_use_to_files(run: Callable[..., Outcome]) -> None:
     refused(
         run("--source", "a", "--reference", "b", "--data-root", "c"),

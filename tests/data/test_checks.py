@@ -51,32 +51,56 @@ def test_lines_of_one_length_say_nothing_of_their_translations(turned: bool, cap
     assert said(*(sides[::-1] if turned else sides), caplog) == []
 
 
-@pytest.mark.parametrize(("missing", "place"), [(0, 1), (1100, 1201)])
-def test_a_line_that_one_side_lacks(missing: int, place: int, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("missing", "first", "last"), [(0, 1, 200), (1100, 1201, 1400)])
+def test_a_line_that_one_side_lacks(missing: int, first: int, last: int, caplog: pytest.LogCaptureFixture) -> None:
     shifted = np.delete(TARGET, missing)
     assert said(SOURCE[:-1], shifted, caplog) == [
-        f"train: around line {place}, source and target lengths are not correlated: the lines may be misaligned, "
-        "for example because one side lacks a line"
+        f"train: from line {first} to line {last}, source and target lengths are not correlated: the lines may be "
+        "misaligned, for example because one side lacks a line there or shortly before"
     ]
 
 
 def test_the_place_is_that_in_its_corpus(caplog: pytest.LogCaptureFixture) -> None:
     text = replace(TEXT, parts=(TextPart("clean", 900, 1), TextPart("crawled", 1100, 1)))
     (message,) = said(SOURCE, np.concatenate([TARGET[:1100], TARGET[1100:][::-1]]), caplog, text)
-    assert message.startswith("train: around crawled line 301, source and target lengths")
+    assert message.startswith("train: from crawled line 301 to crawled line 500, source and target lengths")
 
 
 def test_blank_pairs_are_no_copies(caplog: pytest.LogCaptureFixture) -> None:
-    train = TextPair("train", ["a", "", " "] * 9, ["b", "", " "] * 9, "1", "2", "made up")
+    train = TextPair("train", ["a", *["", " "] * 9], ["b", *["", " "] * 9], "1", "2", "made up")
     valid = TextPair("val", ["c"], ["d"], "3", "4", "made up")
     warn_of_copies(train, valid)
     assert caplog.messages == []
 
 
+def test_what_is_copied_is_counted_and_the_first_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    source = [f"a{number}" for number in range(100)]
+    target = [f"b{number}" for number in range(98)] + source[98:]
+    valid = TextPair("val", ["c"], ["d"], "3", "4", "x")
+    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid)
+    assert caplog.messages == [
+        "train: 2 of 100 pairs have the same text on both sides (the first in line 99), which teaches a model to copy; "
+        "remove them, unless that is intended"
+    ]
+
+
+@pytest.mark.parametrize(("repeated", "warned"), [(9, False), (10, True)])
+def test_a_tenth_of_pairs_that_repeat_others(repeated: int, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    source = [*(f"a{number}" for number in range(99 - repeated)), *["again"] * (repeated + 1)]
+    target = [*(f"b{number}" for number in range(99 - repeated)), *["noch einmal"] * (repeated + 1)]
+    valid = TextPair("val", ["c"], ["d"], "3", "4", "x")
+    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid)
+    expected = [
+        f"train: {repeated} of 100 pairs repeat others and count as often; remove repetitions (sort -u does), unless "
+        "they are intended"
+    ]
+    assert caplog.messages == (expected if warned else [])
+
+
 @pytest.mark.parametrize(("rows", "warned"), [(4, False), (6, True)])
 @pytest.mark.parametrize("turned", [False, True])
 def test_rows_of_a_table(rows: int, warned: bool, turned: bool, caplog: pytest.LogCaptureFixture) -> None:
-    sides = ["a\tb"] * rows + ["a"] * (10 - rows), ["b"] * 10
+    sides = [f"a{number}\tb" for number in range(rows)] + ["a"] * (10 - rows), [f"b{number}" for number in range(10)]
     source, target = sides[::-1] if turned else sides
     warn_of_copies(TextPair("train", source, target, "1", "2", "x"), TextPair("val", ["c"], ["d"], "3", "4", "x"))
     expected = [
@@ -133,4 +157,4 @@ def test_files_named_after_the_other_language(key: str, source: str, target: str
 def test_the_last_lines_are_looked_at_too(caplog: pytest.LogCaptureFixture) -> None:
     target = np.concatenate([TARGET[:200], TARGET[200:399][::-1]])
     (message,) = said(SOURCE[:399], target, caplog)
-    assert message.startswith("train: around line 200, source and target lengths are not correlated")
+    assert message.startswith("train: from line 200 to line 399, source and target lengths are not correlated")

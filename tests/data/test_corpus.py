@@ -318,15 +318,28 @@ def test_other_languages(tmp_path: Path) -> None:
         find_split(tmp_path, "train", "cs", "fr")
 
 
-@pytest.mark.parametrize(("names", "hint"), [([], False), (["a.txt"], False), (["a.txt", "train.tsv.gz"], True)])
-def test_a_table_is_no_split(names: list[str], hint: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("names", "row", "columns"),
+    [
+        ([], "", ""),
+        (["a.txt"], "Hund\tdog", ""),
+        (["a.txt", "pairs.tsv"], "Hund\tdog", "12"),
+        (["pairs.tsv"], "77\tHund\t1205\tdog", "24"),
+        (["pairs.tsv"], "", "12"),
+    ],
+)
+def test_a_table_is_no_split(names: list[str], row: str, columns: str, tmp_path: Path) -> None:
     for name in names:
-        write(tmp_path / name, "Hund\tdog\n")
+        write(tmp_path / name, f"{row}\n")
     with pytest.raises(DataError) as caught:
         find_split(tmp_path, "train", "de", "en")
     assert f"files there: {', '.join(names) or 'none'}. " in str(caught.value)
-    cut = " To turn table columns into files: cut -f1 train.tsv > train.de (and -f2, en). "
-    assert (cut in str(caught.value)) == ("To turn table" in str(caught.value)) == hint
+    if columns:
+        one, other = columns
+        cut = f"cut -f{one} {tmp_path}/pairs.tsv > {tmp_path}/train.de (and -f{other}, en). "
+        assert f" To turn table columns into files: {cut}" in str(caught.value)
+    else:
+        assert "To turn table" not in str(caught.value)
 
 
 def test_nothing_is_downloaded_into_a_folder_that_is_there(tmp_path: Path) -> None:

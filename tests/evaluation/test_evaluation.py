@@ -17,6 +17,7 @@ from translate.evaluation import (
     evaluate,
     form_warning,
     spaces_warning,
+    text_warnings,
     tokenized_bleu,
 )
 
@@ -152,7 +153,10 @@ def test_report_for_the_terminal() -> None:
 
 def test_many_equal_translations_are_warned_of() -> None:
     report = evaluate(["A dog runs."] * 40, [f"{n} dogs run." for n in range(40)])
-    assert report.warning == ("only 1 of 40 translations are distinct: the model seems to ignore the source")
+    assert report.warning == (
+        "only 1 of 40 translations are distinct: the model seems to ignore the source; it may need more updates "
+        "(training.max_epochs)"
+    )
     assert report.format().endswith(f"\nwarning: {report.warning}")
     assert report.to_dict()["warning"] == report.warning
     assert evaluate(["A dog runs."] * 10, ["A dog runs."] * 10).warning is None
@@ -163,6 +167,26 @@ def test_one_line_in_a_hundred_with_letters_and_marks_apart_is_warned_of() -> No
     apart = [unicodedata.normalize("NFD", line) for line in whole]
     assert form_warning(whole, apart) is not None
     assert form_warning(whole[1:] + ["gut"] * 2, apart[1:] + ["gut"] * 2) is None  # fewer than one in a hundred
+
+
+@pytest.mark.parametrize("line", ["Ein Mann .", "He said &quot;no&quot;.", "A two @-@ year @-@ old.", "Tom &amp; Ann."])
+def test_tokenized_text_is_warned_of(line: str) -> None:
+    raw = ["Ein Mann.", "AT&T is a company.", "mail@home", "R&D; and more", "."]
+    assert text_warnings(raw * 10, raw * 10, "en") == []
+    (warning,) = text_warnings(raw * 10, [line] * 10 + raw * 10, "en")
+    assert warning.startswith("10 of 60 references look tokenized (a space before the period, ")
+    (warning,) = text_warnings([line] * 5 + raw * 9, raw * 10, "en")
+    assert warning.startswith("5 of 50 sources look tokenized (")
+    assert text_warnings([line] * 4 + raw * 9, raw * 10, "en") == []
+
+
+def test_what_sacrebleu_says_of_tokenized_text_names_an_option_that_is_not_ours(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [f"Mann {number} ." for number in range(200)]
+    evaluate(lines, lines)
+    corpus_bleu(lines, lines, "en")
+    assert (caplog.messages, capsys.readouterr().err) == ([], "")
 
 
 def test_a_few_long_words_are_no_text_without_spaces() -> None:

@@ -94,6 +94,7 @@ def evaluate(args: argparse.Namespace) -> None:
 def read_text(args: argparse.Namespace, translator: "Translator", reference: Path | None) -> "ParallelText":
     """The split, or the two files, of the kind of text that the model was trained on."""
     from translate.config.data import LabelledDataConfig
+    from translate.data.checks import are_swapped
     from translate.data.corpus import names_of_split, read_pair, read_split
     from translate.data.labelled import read_labelled_split, read_texts_and_labels
     from translate.data.reading import open_corpus
@@ -106,6 +107,11 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
             return read_texts_and_labels(args.source, reference, labels)
         return read_labelled_split(root, args.split, labels)
     if reference is not None:
+        if are_swapped(args.source, reference, data):
+            raise ConfigError(
+                f"the model translates from {data.source!r} to {data.target!r}, but the source is {args.source}, and "
+                f"the reference {reference}; swap the two files"
+            )
         return read_pair(args.source, reference)
     if not (isinstance(data.valid, str) or args.data_root) and args.split in names_of_split("val"):
         return open_corpus(data, data.valid).in_memory()

@@ -1,7 +1,9 @@
 """What looks wrong with text that can be read: swapped or misaligned sides, copies, rows of a table, one label only."""
 
 import logging
+from array import array
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +16,8 @@ from translate.text.vocabulary import UNK
 
 log = logging.getLogger("translate")
 
-MUCH = 0.1  # Warn if more than this share of the tokens is unknown,
-WORTH_SAYING = 0.01  # or if at least this share of the pairs is copied.
+MUCH = 0.1  # Warn if more than this share of the tokens is unknown, or of the pairs repeated,
+WORTH_SAYING = 0.01  # or if at least this share of them is copied.
 # Pairs are taken for misaligned if in a stretch of this many (in a text of at least `FEWEST` pairs), the lengths of
 # source and target lines vary (by at least this standard deviation, in tokens), but have a rank correlation below this.
 # In stretches of 200 of Multi30k it is at least 0.79, and below 0 if one side is shifted by a line; in stretches of 100
@@ -28,13 +30,17 @@ def refuse_swapped_files(data: DataConfig) -> None:
     for corpus in (*data.corpora, Corpus.of(data.valid)):
         if corpus.source is None or corpus.target is None:
             continue
-        source, target = corpus.source.suffixes, corpus.target.suffixes
-        named_right = f".{data.source}" in source or f".{data.target}" in target
-        if f".{data.target}" in source and f".{data.source}" in target and not named_right:
+        if are_swapped(corpus.source, corpus.target, data):
             raise ConfigError(
                 f"the source language is {data.source!r}, but the source is {corpus.source}, and its translation is "
                 f"{corpus.target}; swap the two files, or data.source and data.target"
             )
+
+
+def are_swapped(source: Path, target: Path, data: DataConfig) -> bool:
+    """Whether two files are named after each other's language."""
+    named_right = f".{data.source}" in source.suffixes or f".{data.target}" in target.suffixes
+    return f".{data.target}" in source.suffixes and f".{data.source}" in target.suffixes and not named_right
 
 
 def check_variety(text: ParallelText) -> None:
@@ -59,8 +65,11 @@ def warn_of_equal_sides(text: TextPair) -> None:
 
 
 def warn_of_copies(train: TextPair, valid: TextPair) -> None:
-    """Warn if sources are the same text as their targets or a whole row of a table, or if validation pairs are in the
-    training text, too."""
+    """Warn of pairs to which a model should not owe what it learns, or its score.
+
+    Sources that are the same text as their targets, or a whole row of a table; pairs that repeat others; validation
+    pairs that are in the training text, too.
+    """
     for text in (train, valid):
         warn_of_equal_sides(text)
     if (train.source_sha256, train.target_sha256) == (valid.source_sha256, valid.target_sha256):
@@ -69,8 +78,14 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
     pairs = set(zip(valid.source, valid.target, strict=True))
     known: set[tuple[str, str]] = set()
     copies = tables = 0
-    for pair in zip(train.source, train.target, strict=True):
-        copies += pair[0] == pair[1] and bool(pair[0].strip())
+    first_copy: int | None = None
+    hashes = array("q")  # 8 bytes a pair
+    for number, pair in enumerate(zip(train.source, train.target, strict=True)):
+        if pair[0].strip() and pair[1].strip():
+            hashes.append(hash(pair))
+        if pair[0] == pair[1] and pair[0].strip():
+            copies += 1
+            first_copy = number if first_copy is None else first_copy
         tables += "\t" in pair[0] or "\t" in pair[1]
         if pair in pairs:
             known.add(pair)
@@ -80,14 +95,17 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
             "-f1 FILE prints the first column",
             *(train.name, tables, len(train.source), train.unit),
         )
-    if copies >= len(train.source) * WORTH_SAYING:
+    if first_copy is not None and copies >= len(train.source) * WORTH_SAYING:
         log.warning(
-            "%s: %d of %d %s have the same text on both sides, which teaches a model to copy; remove them, unless "
-            "that is intended",
-            train.name,
-            copies,
-            len(train.source),
-            train.unit,
+            "%s: %d of %d %s have the same text on both sides (the first in %s), which teaches a model to copy; remove "
+            "them, unless that is intended",
+            *(train.name, copies, len(train.source), train.unit, train.place(first_copy)),
+        )
+    if (repeated := count_repeated(hashes)) >= len(train.source) * MUCH:
+        log.warning(
+            "%s: %d of %d %s repeat others and count as often; remove repetitions (sort -u does), unless they are "
+            "intended",
+            *(train.name, repeated, len(train.source), train.unit),
         )
     if len(known) >= len(pairs) * WORTH_SAYING:
         log.warning(
@@ -98,6 +116,13 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
             len(pairs),
             valid.unit,
         )
+
+
+def count_repeated(hashes: "array[int]") -> int:
+    """How many of these numbers equal an earlier one. Sorts them."""
+    numbers = np.frombuffer(hashes, dtype=np.int64)
+    numbers.sort()
+    return int((numbers[1:] == numbers[:-1]).sum())
 
 
 def warn_of_shifts(sources: NDArray[np.integer], targets: NDArray[np.integer], text: TextPair) -> None:
@@ -113,9 +138,9 @@ def warn_of_shifts(sources: NDArray[np.integer], targets: NDArray[np.integer], t
         source, target = (lengths[start : start + STRETCH] for lengths in (sources, targets))
         if min(source.std(), target.std()) >= VARIED and np.corrcoef(_ranks(source), _ranks(target)).min() < UNRELATED:
             log.warning(
-                "%s: around %s, source and target lengths are not correlated: the lines may be misaligned, for example "
-                "because one side lacks a line",
-                *(text.name, text.place(start)),
+                "%s: from %s to %s, source and target lengths are not correlated: the lines may be misaligned, for "
+                "example because one side lacks a line there or shortly before",
+                *(text.name, text.place(start), text.place(start + len(source) - 1)),
             )
             return
 

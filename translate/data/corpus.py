@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -261,12 +261,14 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
     ending = next((ending for ending in (f".{source}", f".{target}") if split.endswith(ending)), "")
     state = what_is_there(root, "" if ending else split, there)
     if is_folder(root) and not there:
-        files = [path.name for path in files_in(root)]
-        shown = ", ".join(files[:8]) + (", …" if len(files) > 8 else "")
+        files = files_in(root)
+        shown = ", ".join(path.name for path in files[:8]) + (", …" if len(files) > 8 else "")
         state = f"There is no split in these languages; files there: {shown or 'none'}."
-        if any(unpacked_name(Path(name)).endswith(".tsv") for name in files):
-            table = split.removesuffix(".tsv")
-            state += f" To turn table columns into files: cut -f1 {table}.tsv > {table}.{source} (and -f2, {target})."
+        if table := next((path for path in files if path.suffix == ".tsv"), None):
+            name = split.removesuffix(".tsv")
+            one, other = text_columns(table)
+            state += f" To turn table columns into files: cut -f{one} {table} > {root / name}.{source}"
+            state += f" (and -f{other}, {target})."
     remedy = (
         "Set data.root (--data-root) to the folder that has them, or name two files: {source: FILE, target: FILE} "
         "(--source FILE --reference FILE)"
@@ -280,6 +282,13 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         f"No split {split!r} in {root}: looked for {split}.{source} and {split}.{target}, plain, .gz or .zst{also}. "
         f"{state} {remedy}."
     )
+
+
+def text_columns(table: Path) -> tuple[int, int]:
+    """The first two columns of a table that are not numbers in its first row, counted from 1."""
+    row = next(chain.from_iterable(read_blocks(table)), "").split("\t")
+    found = [number for number, cell in enumerate(row, start=1) if not cell.strip().isdigit()]
+    return (found[0], found[1]) if len(found) > 1 else (1, 2)
 
 
 def what_is_there(root: Path, split: str, there: Sequence[str]) -> str:

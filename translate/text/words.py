@@ -118,7 +118,7 @@ def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterab
         base = base_code(language)
         code = base if base in known else spacy.util.find_matching_language(base)
         near = [code] if code in known else difflib.get_close_matches(language.lower(), known, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(sorted(known))}."
+        hint = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(sorted(known))} (xx is for any)."
         raise ConfigError(
             f"spaCy has no tokenizer for the language {language!r}; {hint} Subwords need none: text.tokenizer.kind=bpe"
         )
