@@ -178,25 +178,25 @@ def spaces_warning(references: Sequence[str], language: str) -> str | None:
     )
 
 
-def tokenized_warning(lines: Sequence[str], what: str) -> str | None:
+def tokenized_warning(sources: Sequence[str], references: Sequence[str]) -> str | None:
     """A warning if many lines look as Moses' tokenizer and others leave them, instead of raw."""
-    found = sum(TOKENIZED.search(line) is not None for line in lines)
-    if found < MANY * len(lines) or not found:
+    found = []
+    for lines, what in ((sources, "sources"), (references, "references")):
+        marked = sum(TOKENIZED.search(line) is not None for line in lines)
+        if marked and marked >= MANY * len(lines):
+            found.append(f"{marked} of {len(lines)} {what}")
+    if not found:
         return None
     return (
-        f"{found} of {len(lines)} {what} look tokenized (a space before the period, &apos;, @-@): a model learns to "
-        "write and to expect such text, and its scores are not those of raw text; detokenize training text and "
-        "references, for example with sacremoses"
+        f"{' and '.join(found)} look tokenized (a space before the period, &apos;, @-@): a model learns to expect and "
+        "to write such text, and its scores are not those of raw text; detokenize training text and references, for "
+        "example with sacremoses"
     )
 
 
 def text_warnings(sources: Sequence[str], references: Sequence[str], language: str) -> list[str]:
     """What about a text makes its scores in this target language misleading."""
-    found = (
-        spaces_warning(references, language),
-        tokenized_warning(sources, "sources"),
-        tokenized_warning(references, "references"),
-    )
+    found = (spaces_warning(references, language), tokenized_warning(sources, references))
     return [warning for warning in found if warning]
 
 

@@ -178,6 +178,8 @@ def test_tokenized_text_is_warned_of(line: str) -> None:
     (warning,) = text_warnings([line] * 5 + raw * 9, raw * 10, "en")
     assert warning.startswith("5 of 50 sources look tokenized (")
     assert text_warnings([line] * 4 + raw * 9, raw * 10, "en") == []
+    (warning,) = text_warnings([line] * 3, [line] * 3, "en")
+    assert warning.startswith("3 of 3 sources and 3 of 3 references look tokenized (")
 
 
 def test_what_sacrebleu_says_of_tokenized_text_names_an_option_that_is_not_ours(
