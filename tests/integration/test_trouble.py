@@ -309,7 +309,10 @@ def test_where_not_even_one_pair_fits_the_error_says_what_to_change(
     monkeypatch.setattr(Transformer, "forward", limited)
     with pytest.raises(TrainingError) as caught:
         train(tiny.config())
-    assert str(caught.value) == f"out of memory at update {update}; {REMEDIES}"
+    assert str(caught.value) == (
+        f"out of memory at update {update}; {REMEDIES}; weights, gradients, optimizer and write buffers alone take "
+        "0 MiB, which a smaller model.d_model, model.ffn or vocabulary lowers"
+    )
 
 
 def test_too_little_memory_for_the_model(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.distributed import Processes
 from translate.training.interrupt import Interrupted, InterruptGuard
 from translate.training.loss import Sums
-from translate.training.memory import remedies
+from translate.training.memory import lasting_memory, remedies, size
 from translate.training.parallel import build_parallel
 from translate.training.progress import Progress, Validation, describe, perplexity
 from translate.training.recompute import recompute_blocks
@@ -133,9 +133,7 @@ class Trainer:
         """
         self.metrics, self.bar, self.guard = metrics, bar, guard
         try:
-            with explained_lack_of_memory(
-                lambda: f"at update {self.progress.step + 1}; {remedies(self.config, self.processes.local_count)}"
-            ):
+            with explained_lack_of_memory(lambda: f"at update {self.progress.step + 1}; {self._remedies()}"):
                 self._loop()
                 self.processes.on_first(self.states.wait)
         except Interrupted:
@@ -194,6 +192,15 @@ class Trainer:
                 f"{self.micro_batches} micro-batches that add up to the same gradient; "
                 f"to avoid this, {remedies(self.config)}"
             )
+
+    def _remedies(self) -> str:
+        """Advice, and how much memory is taken however small the batch is."""
+        lasting = lasting_memory(self.model, self.update.optimizers, self.config, self.device, self.update.workers)
+        *names, last = (name for name, number in lasting.parts.items() if number)
+        return (
+            f"{remedies(self.config, self.processes.local_count)}; {', '.join(names)} and {last} alone take "
+            f"{size(sum(lasting.parts.values()))}, which a smaller model.d_model, model.ffn or vocabulary lowers"
+        )
 
     def _rehearse(self, largest: LargestBatch) -> None:
         """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
