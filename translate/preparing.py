@@ -110,6 +110,11 @@ def training_set(
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
         return dataset
     longest = min(config.data.filter.max_tokens, model.longest - 1)
-    return ResegmentedDataset(
+    resegmented = ResegmentedDataset(
         dataset, text.in_memory(), codecs, share=tokenizer.dropout, longest=longest, seed=config.seed
     )
+    log.info(
+        "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much",
+        *(text.name, 100 * (resegmented.lengthening() - 1)),
+    )
+    return resegmented

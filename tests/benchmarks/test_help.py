@@ -27,6 +27,7 @@ for benchmark in sys.argv[1:]:
 @pytest.fixture(scope="module")
 def answers() -> dict[Path, str]:
     """What each benchmark says, and then its exit code or why it ended."""
+    assert len(BENCHMARKS) >= 8
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'benchmarks'}", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", ASK, *map(str, BENCHMARKS)]
     done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8")

@@ -47,6 +47,15 @@ def test_an_epoch_is_read_the_same_in_any_order(encoded: Encoded) -> None:
     assert read(again.epoch(3), backwards=True) == third == read(once.epoch(3))
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_how_much_longer_lines_become(share: float, encoded: Encoded) -> None:
+    dataset = resegmented(encoded, share=share)
+    epoch, whole = read(dataset.epoch(0)), encoded[0]
+    tokens = sum(len(side) for pair in epoch.values() for side in pair)
+    assert dataset.lengthening() == pytest.approx(tokens / (len(whole.source.ids) + len(whole.target.ids)))
+    assert (dataset.lengthening() > 1) == (share > 0)
+
+
 def test_epochs_seeds_pairs_and_sides_differ(encoded: Encoded) -> None:
     dataset = resegmented(encoded)
     ways = [read(dataset.epoch(0)), read(dataset.epoch(1)), read(resegmented(encoded, seed=2).epoch(0))]
