@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from translate.config.data import DataConfig, LabelledDataConfig
+from translate.config.data import DataConfig, FilterConfig, LabelledDataConfig
 from translate.config.schema import Config
 from translate.config.text import BpeTokenizerConfig
 from translate.data.batching import BatchPlan
@@ -56,7 +56,8 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     check_validation_text(config)  # before millions of lines are read
     text = read_training_text(config)
     valid_text = read_validation_text(config, text)
-    warn_of_copies(text, valid_text)
+    filters = config.data.filter
+    warn_of_copies(text, valid_text, filters if isinstance(filters, FilterConfig) else None)
     assert config.data.cache is not None, "load_config fills it in"
     cache = CorpusCache(config.data.cache)
     languages = config.data.source, config.data.target

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translate.config.data import DataConfig
+from translate.config.data import DataConfig, FilterConfig
 from translate.data.checks import check_variety, refuse_swapped_files, warn_of_copies, warn_of_shifts
 from translate.data.corpus import ParallelText, TextPair, TextPart
 from translate.errors import ConfigError, DataError
@@ -73,26 +73,34 @@ def test_blank_pairs_are_no_copies(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == []
 
 
-def test_what_is_copied_is_counted_and_the_first_is_named(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("filters", [None, FilterConfig(), FilterConfig(identical=True)])
+def test_what_is_copied_is_counted_and_the_first_is_named(
+    filters: FilterConfig | None, caplog: pytest.LogCaptureFixture
+) -> None:
     source = [f"a{number}" for number in range(100)]
     target = [f"b{number}" for number in range(98)] + source[98:]
     valid = TextPair("val", ["c"], ["d"], "3", "4", "x")
-    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid)
-    assert caplog.messages == [
-        "train: 2 of 100 pairs have the same text on both sides (the first in line 99), which teaches a model to copy; "
-        "remove them, unless that is intended"
-    ]
+    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid, filters)
+    warning = (
+        "train: 2 of 100 pairs have the same text on both sides (the first in line 99), which teaches a model to copy"
+    )
+    remedy = "; data.filter.identical=true drops them" if filters else ""
+    assert caplog.messages == ([] if filters and filters.identical else [warning + remedy])
 
 
-@pytest.mark.parametrize(("repeated", "warned"), [(9, False), (10, True)])
-def test_a_tenth_of_pairs_that_repeat_others(repeated: int, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("repeated", "filters", "warned"),
+    [(9, FilterConfig(), False), (10, FilterConfig(), True), (10, FilterConfig(repeated=True), False)],
+)
+def test_a_tenth_of_pairs_that_repeat_others(
+    repeated: int, filters: FilterConfig, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     source = [*(f"a{number}" for number in range(99 - repeated)), *["again"] * (repeated + 1)]
     target = [*(f"b{number}" for number in range(99 - repeated)), *["noch einmal"] * (repeated + 1)]
     valid = TextPair("val", ["c"], ["d"], "3", "4", "x")
-    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid)
+    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid, filters)
     expected = [
-        f"train: {repeated} of 100 pairs repeat others and count as often; remove repetitions (sort -u does), unless "
-        "they are intended"
+        f"train: {repeated} of 100 pairs repeat others and count as often; data.filter.repeated=true drops repetitions"
     ]
     assert caplog.messages == (expected if warned else [])
 

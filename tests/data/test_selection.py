@@ -63,6 +63,19 @@ def test_limits_are_inclusive_and_the_untranslated_may_stay() -> None:
     assert selected([("a b c d", "a"), ("@@", "!")], config) == ([0, 1], [])
 
 
+def test_identical_and_repeated_pairs_are_dropped_if_that_is_asked_for() -> None:
+    pairs = [("ein", "one"), ("Ron", "Ron"), ("ein", "one"), ("ein", "a"), ("Ron", "Ron"), ("ein", "one")]
+    assert selected(pairs, FilterConfig()) == ([0, 1, 2, 3, 4, 5], [])
+    assert selected(pairs, FilterConfig(identical=True)) == (
+        [0, 2, 3, 5],
+        ["dropped 2 pairs: the same text on both sides (data.filter.identical), first line 2"],
+    )
+    assert selected(pairs, FilterConfig(repeated=True)) == (
+        [0, 1, 3],
+        ["dropped 3 pairs: repeats an earlier one (data.filter.repeated), first line 3"],
+    )
+
+
 def test_nothing_left_is_an_error() -> None:
     with pytest.raises(DataError) as caught:
         selected([("", "a"), ("b", "")], FilterConfig())

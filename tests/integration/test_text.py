@@ -125,7 +125,7 @@ def test_misaligned_lines_are_warned_of(
         write_split(corpus, split, ["bako " * count for count in words], ["koba " * count for count in target])
     train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
     warned = [message.split(",")[0] for message in caplog.messages if "misaligned" in message]
-    assert warned == [f"{shifted}: around line 1"]
+    assert warned == [f"{shifted}: from line 1 to line 20"]
 
 
 @pytest.mark.parametrize("kind", ["bpe, vocab_size: 60, truecase: true", "word"])

@@ -75,6 +75,10 @@ class FilterConfig(Section):
         True,
         description="Drop pairs in which a side has no letter or digit at all, such as the lines `@@` in Multi30k.",
     )
+    identical: bool = Field(
+        False, description="Drop pairs that have the same text on both sides, which teach a model to copy."
+    )
+    repeated: bool = Field(False, description="Drop pairs that repeat an earlier one, in whichever corpus that is.")
 
 
 class CorpusConfig(Section):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.config.data import Corpus, DataConfig
+from translate.config.data import Corpus, DataConfig, FilterConfig
 from translate.data.corpus import ParallelText, TextPair
 from translate.data.dataset import SIDES, Dataset
 from translate.errors import ConfigError, DataError
@@ -64,11 +64,11 @@ def warn_of_equal_sides(text: TextPair) -> None:
         log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
 
 
-def warn_of_copies(train: TextPair, valid: TextPair) -> None:
+def warn_of_copies(train: TextPair, valid: TextPair, filters: FilterConfig | None = None) -> None:
     """Warn of pairs to which a model should not owe what it learns, or its score.
 
     Sources that are the same text as their targets, or a whole row of a table; pairs that repeat others; validation
-    pairs that are in the training text, too.
+    pairs that are in the training text, too. Those that the filters of parallel text drop are not mentioned.
     """
     for text in (train, valid):
         warn_of_equal_sides(text)
@@ -95,17 +95,17 @@ def warn_of_copies(train: TextPair, valid: TextPair) -> None:
             "-f1 FILE prints the first column",
             *(train.name, tables, len(train.source), train.unit),
         )
-    if first_copy is not None and copies >= len(train.source) * WORTH_SAYING:
+    if first_copy is not None and copies >= len(train.source) * WORTH_SAYING and not (filters and filters.identical):
         log.warning(
-            "%s: %d of %d %s have the same text on both sides (the first in %s), which teaches a model to copy; remove "
-            "them, unless that is intended",
+            "%s: %d of %d %s have the same text on both sides (the first in %s), which teaches a model to copy%s",
             *(train.name, copies, len(train.source), train.unit, train.place(first_copy)),
+            "; data.filter.identical=true drops them" if filters else "",
         )
-    if (repeated := count_repeated(hashes)) >= len(train.source) * MUCH:
+    if (repeated := count_repeated(hashes)) >= len(train.source) * MUCH and not (filters and filters.repeated):
         log.warning(
-            "%s: %d of %d %s repeat others and count as often; remove repetitions (sort -u does), unless they are "
-            "intended",
+            "%s: %d of %d %s repeat others and count as often%s",
             *(train.name, repeated, len(train.source), train.unit),
+            "; data.filter.repeated=true drops repetitions" if filters else "",
         )
     if len(known) >= len(pairs) * WORTH_SAYING:
         log.warning(

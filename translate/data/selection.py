@@ -24,6 +24,12 @@ def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tupl
         wordless = (not (_has_word(s) and _has_word(t)) for s, t in zip(text.source, text.target, strict=True))
         reason = "no letter or digit on one side (data.filter.untranslated)"
         reasons.append((reason, np.fromiter(wordless, bool, len(dataset))))
+    if config.identical:
+        identical = (source == target for source, target in zip(text.source, text.target, strict=True))
+        reason = "the same text on both sides (data.filter.identical)"
+        reasons.append((reason, np.fromiter(identical, bool, len(dataset))))
+    if config.repeated:
+        reasons.append(("repeats an earlier one (data.filter.repeated)", _repeated(text)))
     reasons.append(
         (f"over {config.max_tokens} tokens on one side (data.filter.max_tokens)", longer > config.max_tokens)
     )
@@ -52,6 +58,14 @@ def _drop(reasons: Sequence[tuple[str, NDArray[np.bool_]]], text: TextPair) -> t
     if not kept.any():
         raise DataError(f"{text.name}: nothing is left to train on ({'; '.join(report)}); change data.filter")
     return np.flatnonzero(kept).astype(np.int32), report  # half the memory of int64
+
+
+def _repeated(text: TextPair) -> NDArray[np.bool_]:
+    """Which pairs repeat an earlier one; held as 8 bytes each, because there may be millions."""
+    hashes = np.fromiter(map(hash, zip(text.source, text.target, strict=True)), np.int64, len(text.source))
+    repeated = np.ones(len(hashes), dtype=bool)
+    repeated[np.unique(hashes, return_index=True)[1]] = False
+    return repeated
 
 
 def _has_word(line: str) -> bool:
