@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -75,11 +76,23 @@ def test_a_file_that_this_locale_has_no_letters_for(encoding: str) -> None:
             assert said == [f"error: {message}"]
 
 
+def ended_in_order(work: Callable[[], None], tell: Callable[[str], None]) -> int:
+    """The exit code of a command that signals end in order."""
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests run under nohup.
+    try:
+        leave_in_order()
+        with own_logging():
+            return run(work, tell)
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
     module = ModuleType("torch")
     module.__spec__ = ModuleSpec("torch", None)
 
@@ -94,13 +107,7 @@ def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkey
         said.append("too late")
 
     started = time.monotonic()
-    try:
-        leave_in_order()
-        with own_logging():
-            assert run(work, said.append) == 128 + number
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    assert ended_in_order(work, said.append) == 128 + number
     assert said == ["imported", "stopped"]
     assert time.monotonic() - started < 5
 
@@ -117,8 +124,6 @@ def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(
     monkeypatch.setattr(interrupt, "ECHO", echo)
     number = getattr(signal, name)
     said: list[str] = []
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests run under nohup.
 
     def work() -> None:
         try:
@@ -127,11 +132,5 @@ def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(
             os.kill(os.getpid(), number)
             said.append("clear")
 
-    try:
-        leave_in_order()
-        with own_logging():
-            assert run(work, said.append) == 128 + number
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    assert ended_in_order(work, said.append) == 128 + number
     assert said == ["clear", "stopped"]

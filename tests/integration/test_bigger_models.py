@@ -3,8 +3,8 @@
 import math
 import re
 import weakref
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -213,6 +213,25 @@ def test_a_warning_when_it_is_more_than_there_is(
     assert said[1].startswith("memory: about ")
 
 
+@contextmanager
+def rehearsed(
+    trainer: Trainer, batch: LargestBatch, device: torch.device, processes: int, workers: int
+) -> Iterator[list[str]]:
+    """A rehearsal that the body takes part in; what it says."""
+    said: list[str] = []
+    with rehearsal(
+        batch,
+        model=trainer.model,
+        optimizers=trainer.update.optimizers,
+        config=trainer.config,
+        device=device,
+        processes=processes,
+        workers=workers,
+        say=said.append,
+    ):
+        yield said
+
+
 @pytest.mark.parametrize(
     ("share", "processes", "workers", "warned"),
     [(1.5, 1, 1, False), (1.5, 2, 1, True), (0.5, 1, 1, True), (1.1, 1, 2, True), (1.5, 1, 2, False)],
@@ -224,17 +243,7 @@ def test_what_is_free_is_shared_and_what_is_to_come_counts(
     optimizers, config, cpu = trainer.update.optimizers, trainer.config, torch.device("cpu")
     to_come = lasting_memory(trainer.model, optimizers, config, cpu).to_come
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: share * to_come)
-    said: list[str] = []
-    with rehearsal(
-        LargestBatch(np.arange(1), 1),
-        model=trainer.model,
-        optimizers=optimizers,
-        config=config,
-        device=cpu,
-        processes=processes,
-        workers=workers,
-        say=said.append,
-    ):
+    with rehearsed(trainer, LargestBatch(np.arange(1), 1), cpu, processes=processes, workers=workers) as said:
         torch.zeros(1)
     assert any(line.startswith("warning: training needs more than") for line in said) == warned
 
@@ -246,17 +255,7 @@ def test_what_every_worker_takes_is_told_and_what_processes_can_do(
     optimizers, config, cpu = trainer.update.optimizers, trainer.config, torch.device("cpu")
     to_come = lasting_memory(trainer.model, optimizers, config, cpu, workers=3).to_come
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: 2.0 * (to_come + 8 * 2**20))
-    said: list[str] = []
-    with rehearsal(
-        LargestBatch(np.arange(5), 9),
-        model=trainer.model,
-        optimizers=optimizers,
-        config=config,
-        device=cpu,
-        processes=2,
-        workers=3,
-        say=said.append,
-    ):
+    with rehearsed(trainer, LargestBatch(np.arange(5), 9), cpu, processes=2, workers=3) as said:
         torch.zeros(2**20)  # 4 MiB, more than a third of 8
     warning, told = said
     assert "training needs more than the 8 MiB of free memory for each of 2 processes; " in warning
@@ -268,17 +267,7 @@ def test_processes_on_gpus_share_no_memory(tiny: TinyProject, monkeypatch: pytes
     trainer = trainer_of(tiny)
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: nullcontext())
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: 2.0**20)
-    said: list[str] = []
-    with rehearsal(
-        LargestBatch(np.arange(5), 9),
-        model=trainer.model,
-        optimizers=trainer.update.optimizers,
-        config=trainer.config,
-        device=torch.device("cuda"),
-        processes=2,
-        workers=1,
-        say=said.append,
-    ):
+    with rehearsed(trainer, LargestBatch(np.arange(5), 9), torch.device("cuda"), processes=2, workers=1) as said:
         torch.zeros(2**20)
     assert said[0].startswith("warning: training needs more than the 1 MiB of free memory; set ")
     assert "processes" not in "".join(said)
@@ -286,17 +275,7 @@ def test_processes_on_gpus_share_no_memory(tiny: TinyProject, monkeypatch: pytes
 
 def test_gradients_are_not_told_twice(tiny: TinyProject) -> None:
     trainer = trainer_of(tiny, "model.d_model=256")
-    said: list[str] = []
-    with rehearsal(
-        LargestBatch(np.arange(5), 9),
-        model=trainer.model,
-        optimizers=trainer.update.optimizers,
-        config=trainer.config,
-        device=torch.device("cpu"),
-        processes=1,
-        workers=1,
-        say=said.append,
-    ):
+    with rehearsed(trainer, LargestBatch(np.arange(5), 9), torch.device("cpu"), processes=1, workers=1) as said:
         torch.stack([parameter.sum() for parameter in trainer.model.parameters()]).sum().backward()
     assert " weights 3 MiB, gradients 3 MiB, " in said[0]
     assert said[0].endswith(", activations of 5 rows of 9 tokens 0 MiB")
