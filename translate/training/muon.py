@@ -15,6 +15,7 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
+from translate.training.parallel import replicated
 from translate.training.uncompiled import Optimizer
 
 # From Jordan et al.: they lift small singular values fastest, and leave large ones near 1.
@@ -70,7 +71,9 @@ class Muon(Optimizer):
         torch._foreach_lerp_(means, gradients, 1 - momentum)
         ahead = torch.stack(torch._foreach_lerp(gradients, means, momentum))
         torch._foreach_mul_(matrices, 1 - lr * weight_decay)
-        steps = 0.2 * scale * lr * orthogonalize(_whole(ahead), self.dtype).to(ahead.dtype)
+        # All rows of a matrix depend on each other. Left to itself, PyTorch may divide the stack among processes by
+        # matrices, and then cannot take it apart.
+        steps = 0.2 * scale * lr * orthogonalize(replicated(ahead), self.dtype).to(ahead.dtype)
         torch._foreach_sub_(matrices, list(steps))
 
 
@@ -90,18 +93,6 @@ def orthogonalize(matrices_NRC: Tensor, dtype: torch.dtype) -> Tensor:
         change_NRR = torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=b, alpha=c)
         x_NRC = torch.baddbmm(x_NRC, change_NRR, x_NRC, beta=a)
     return x_NRC.mT if tall else x_NRC
-
-
-def _whole(tensor: Tensor) -> Tensor:
-    """The whole tensor in each process, if FSDP has divided its rows: they depend on each other.
-
-    Left to itself, PyTorch may divide the product of a stack by matrices, which then cannot be taken apart.
-    """
-    if not hasattr(tensor, "redistribute"):
-        return tensor
-    from torch.distributed.tensor import Replicate
-
-    return tensor.redistribute(placements=[Replicate()])
 
 
 def _shape(matrix: Tensor) -> tuple[int, ...]:

@@ -134,6 +134,15 @@ class Sharded(Single):
         return everywhere.redistribute(placements=parameter.placements)  # without communication
 
 
+def replicated(tensor: Tensor) -> Tensor:
+    """The same tensor, with all of it in every process if FSDP has divided it."""
+    if not hasattr(tensor, "redistribute"):
+        return tensor
+    from torch.distributed.tensor import Replicate
+
+    return tensor.redistribute(placements=[Replicate()])
+
+
 PARALLEL: dict[str, type[Single]] = {"ddp": Replicated, "fsdp": Sharded}
 
 
