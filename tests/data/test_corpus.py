@@ -342,6 +342,12 @@ def test_a_table_is_no_split(names: list[str], row: str, columns: str, tmp_path:
         assert "To turn table" not in str(caught.value)
 
 
+def test_a_table_that_cannot_be_read_hides_no_message(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_bytes(b"1\tH\xfchnd\tdog\n")
+    with pytest.raises(DataError, match=r"^No split 'train' in .*files there: pairs\.tsv\. .* cut -f1 "):
+        find_split(tmp_path, "train", "de", "en")
+
+
 def test_nothing_is_downloaded_into_a_folder_that_is_there(tmp_path: Path) -> None:
     write_split(tmp_path, "train")
     with pytest.raises(DataError) as caught:

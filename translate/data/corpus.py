@@ -6,6 +6,7 @@ It knows nothing about tokens.
 import hashlib
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain, islice
@@ -286,7 +287,9 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
 
 def text_columns(table: Path) -> tuple[int, int]:
     """The first two columns of a table that are not numbers in its first row, counted from 1."""
-    row = next(chain.from_iterable(read_blocks(table)), "").split("\t")
+    row: list[str] = []
+    with suppress(DataError):  # That it cannot be read is another matter.
+        row = next(chain.from_iterable(read_blocks(table)), "").split("\t")
     found = [number for number, cell in enumerate(row, start=1) if not cell.strip().isdigit()]
     return (found[0], found[1]) if len(found) > 1 else (1, 2)
 
