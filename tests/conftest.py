@@ -29,10 +29,8 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _few_handlers() -> None:
+def _few_handlers(_one_thread: None) -> None:
     """Three times for each test, pytest puts a handler on each logger that hands nothing on: PyTorch has 40 of them."""
-    import torch  # noqa: F401
-
     for logger in logging.root.manager.loggerDict.values():
         if isinstance(logger, logging.Logger) and logger.name.startswith("torch"):
             logger.propagate = True

@@ -3,11 +3,13 @@
 import errno
 import fcntl
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
+from translate import files
 from translate.errors import CheckpointError
 from translate.files import NO_LOCKS, try_lock, wait_for_lock
 from translate.runs import RunFolder
@@ -71,3 +73,22 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError), wait_for_lock(tmp_path / "file/new/lock"):
         pass
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_signal_at_a_lock_removes_no_file_but_that_of_its_own_lock(
+    held: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire = files._acquire
+
+    def interrupted(lock: FileLock) -> None:
+        if not held:
+            acquire(lock)
+        raise SystemExit
+
+    with wait_for_lock(tmp_path / "lock") if held else nullcontext():
+        monkeypatch.setattr(files, "_acquire", interrupted)
+        with pytest.raises(SystemExit), wait_for_lock(tmp_path / "lock"):
+            pass
+        assert (tmp_path / "lock").exists() == held
+    assert list(tmp_path.iterdir()) == []

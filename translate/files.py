@@ -92,12 +92,15 @@ def wait_for_lock(path: Path) -> Iterator[bool]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = _file_lock(path)
-    _acquire(lock)
+    inside = False
     try:
+        _acquire(lock)
+        inside = True
         yield lock.is_locked
     finally:
-        with suppress(OSError):  # Windows removes no file that is open.
-            path.unlink()
+        if inside or lock.is_locked:  # If a signal has ended the waiting, the file belongs to another process.
+            with suppress(OSError):  # Windows removes no file that is open.
+                path.unlink()
         lock.release()
 
 
