@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 import pytest
 import torch
 
-from translate.threads import divided, worker_count, worker_threads
+from translate.threads import divided, worker_count
 
 CPU = torch.device("cpu")
 
@@ -24,8 +24,7 @@ def test_how_many(two_threads: None) -> None:
 @pytest.mark.parametrize(("threads", "each"), [(4, 2), (3, 1), (2, 1)])
 def test_pytorchs_threads_are_divided(threads: int, each: int, two_threads: None) -> None:
     torch.set_num_threads(threads)
-    with worker_threads(2) as pool:
-        assert pool.submit(torch.get_num_threads).result() == each
+    assert divided(lambda item, check: torch.get_num_threads(), range(2), 2) == [each, each]
     assert torch.get_num_threads() == threads
 
 

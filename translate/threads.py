@@ -4,8 +4,9 @@ Most operations of a small model are too short to be divided between the cores o
 a part of the work by itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from threading import Event
 from typing import TypeVar
 
@@ -31,10 +32,25 @@ def workers_for(device: torch.device, widths: NDArray[np.int64], max_tokens: int
     return workers if workers * widths.max(initial=0) <= max_tokens else 1
 
 
-def worker_threads(workers: int) -> ThreadPoolExecutor:
-    """This many threads, each with its share of PyTorch's."""
-    threads = max(1, torch.get_num_threads() // workers)
-    return ThreadPoolExecutor(workers, "worker", initializer=torch.set_num_threads, initargs=(threads,))
+def threads_of_each(workers: int) -> int:
+    """The share that each of so many workers has of PyTorch's threads."""
+    return max(1, torch.get_num_threads() // workers)
+
+
+def worker_threads(count: int, *, share: int, name: str = "worker") -> ThreadPoolExecutor:
+    """A pool of `count` threads, in each of which operations use `share` threads of PyTorch."""
+    return ThreadPoolExecutor(count, name, initializer=torch.set_num_threads, initargs=(share,))
+
+
+@contextmanager
+def own_threads(share: int) -> Iterator[None]:
+    """Let operations of the calling thread use `share` threads of PyTorch inside."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(share)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
 
 
 def divided(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], workers: int) -> list[R]:
@@ -51,7 +67,7 @@ def divided(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], work
 
     if workers == 1 or len(items) < 2:
         return [work(item, check) for item in items]
-    with worker_threads(workers) as pool:
+    with worker_threads(workers, share=threads_of_each(workers)) as pool:
         futures = [pool.submit(work, item, check) for item in items]
         try:
             for future in wait(futures, return_when=FIRST_EXCEPTION).done:

@@ -1,6 +1,7 @@
 """Passes in several threads give the gradients, and the figures, of passes one after the other."""
 
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,27 @@ def test_an_error_is_raised_once_all_workers_are_done() -> None:
     expected_sums, expected = passed(update_of(1))
     assert sums == pytest.approx(expected_sums)
     assert all(torch.allclose(found[name], expected[name], atol=1e-6) for name in expected)
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_the_calling_thread_is_a_worker_and_has_its_share_of_pytorchs_threads(failing: bool, two_threads: None) -> None:
+    torch.set_num_threads(4)
+    update = update_of(2)
+    update.begin()
+    seen: dict[str, int] = {}
+    plain = update._pass
+
+    def noted(*arguments: Any) -> torch.Tensor:
+        seen[threading.current_thread().name] = torch.get_num_threads()
+        if failing:
+            raise RuntimeError("not enough memory")
+        return plain(*arguments)
+
+    update._pass = noted
+    with pytest.raises(RuntimeError, match="not enough memory") if failing else nullcontext():
+        passed(update, BATCHES[:2])
+    assert seen == {"MainThread": 2, "worker_0": 2}
+    assert torch.get_num_threads() == 4
 
 
 def test_gradients_are_moved_to_the_models_parameters() -> None:

@@ -139,3 +139,11 @@ def test_closing_waits_and_says_nothing(writer: Writer) -> None:
     assert written == [1]
     with closing(Writer()) as other:
         other.later("states", weights(1.0), fail)
+
+
+def test_its_operations_use_one_thread(writer: Writer, two_threads: None) -> None:
+    seen: list[int] = []
+    writer.later("model", weights(1.0), lambda _: seen.append(torch.get_num_threads()))
+    writer.wait()
+    assert seen == [1]
+    assert torch.get_num_threads() == 2

@@ -1,8 +1,9 @@
 """An update whose passes run in several threads of this process, each on its part of the batches.
 
-Most operations of a small model are too short to be divided between the cores of a CPU. So each worker thread runs its
-own passes, and only the sum of the gradients and the step of the optimizers use all cores for one operation. Several
-processes would cost more: they would have to exchange gradients, and each would hold a model and run its optimizer.
+Most operations of a small model are too short to be divided between the cores of a CPU. So each worker, a thread, runs
+its own passes, and only the sum of the gradients and the step of the optimizers use all cores for one operation.
+Several processes would cost more: they would have to exchange gradients, and each would hold a model and run its
+optimizer.
 """
 
 import copy
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from translate.config.training import TrainingConfig
 from translate.model.dropout import drawing_from
-from translate.threads import worker_threads
+from translate.threads import own_threads, threads_of_each, worker_threads
 from translate.training.parallel import Single
 from translate.training.update import Pass, Update, total
 
@@ -23,9 +24,10 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class ThreadedUpdate(Update):
-    """Runs the passes of an update in threads.
+    """Runs the passes of an update in threads, of which the calling one is the first.
 
-    With the same number of workers, gradients are the same to the bit in every run, dropout included.
+    A thread more, which waited for all of them, would have a heap of its own in the C library (see `keep_memory`). With
+    the same number of workers, gradients are the same to the bit in every run, dropout included.
 
     Args:
         workers: how many threads; PyTorch's threads are divided between them.
@@ -37,7 +39,8 @@ class ThreadedUpdate(Update):
         super().__init__(parallel, config, device, dtype)
         self.workers = workers
         self._views = [parallel.model, *(view_of(parallel.model) for _ in range(1, workers))]
-        self._pool = worker_threads(workers)
+        self._share = threads_of_each(workers)
+        self._pool = worker_threads(workers - 1, share=self._share)
 
     def begin(self) -> None:
         for view in self._views:
@@ -45,12 +48,17 @@ class ThreadedUpdate(Update):
 
     def gradients(self, passes: Sequence[Sequence[Pass]], tokens: float) -> Tensor:
         seeds = torch.randint(2**63 - 1, (self.workers,)).tolist()
-        futures = [
-            self._pool.submit(self._passes, view, own, tokens, torch.Generator().manual_seed(seed))
-            for view, own, seed in zip(self._views, passes, seeds, strict=True)
+        own, *others = [
+            (view, part, tokens, torch.Generator().manual_seed(seed))
+            for view, part, seed in zip(self._views, passes, seeds, strict=True)
         ]
-        wait(futures)  # If one raises, the others must not still be running while the error is handled.
-        sums = total(future.result() for future in futures)
+        with own_threads(self._share):
+            futures = [self._pool.submit(self._passes, *other) for other in others]
+            try:
+                sums = self._passes(*own)
+            finally:
+                wait(futures)  # If one raises, the others must not still be running while the error is handled.
+        sums = total([sums, *(future.result() for future in futures)])
         self._sum_up()
         return sums
 

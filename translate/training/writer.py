@@ -1,10 +1,12 @@
 """Writes files of tensors in the background: copies the tensors at once, and writes the copies in a thread."""
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 import torch
 from torch import Tensor
+
+from translate.threads import worker_threads
 
 
 class Writer:
@@ -16,7 +18,8 @@ class Writer:
     """
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
+        # If its operations had several threads, OpenMP's two teams would sleep between operations, instead of spinning.
+        self._thread = worker_threads(1, share=1, name="writer")
         self._copies: dict[str, dict[str, Tensor]] = {}
         self._last: Future[None] | None = None
         self._last_of: dict[str, Future[None]] = {}
