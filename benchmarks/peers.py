@@ -55,6 +55,7 @@ from torch import nn
 
 from translate.allocation import keep_memory
 from translate.commands.options import positive
+from translate.commands.run import BRIEF_BUSY_LOOP
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Epoch
@@ -299,14 +300,14 @@ def contenders(args: argparse.Namespace, job: Job, path: Path) -> list[Contender
     ]
     if job.device == "cpu":
         found.append(Contender("OpenNMT-py", "float32", loop("opennmt", peers), install=alone))
-    found.append(Contender("random order", "float32", ours("float32", order="shuffled")))
-    found.append(Contender("this project", "float32", ours("float32")))
+    found.append(Contender("random order", "float32", ours("float32", order="shuffled"), BRIEF_BUSY_LOOP))
+    found.append(Contender("this project", "float32", ours("float32"), BRIEF_BUSY_LOOP))
     if job.arithmetic != "float32":
-        found.append(Contender("this project", job.arithmetic, ours(job.arithmetic)))
+        found.append(Contender("this project", job.arithmetic, ours(job.arithmetic), BRIEF_BUSY_LOOP))
     if args.threads > 1 and job.device == "cpu":
         title = f"{args.threads} processes of it"
         launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.threads))
-        found.append(Contender(title, job.arithmetic, ours(job.arithmetic, *launcher)))
+        found.append(Contender(title, job.arithmetic, ours(job.arithmetic, *launcher), BRIEF_BUSY_LOOP))
     return found
 
 

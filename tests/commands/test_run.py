@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 from tiny_project import own_logging
 
-from translate.commands.run import leave_in_order, run
+from translate.commands.run import BRIEF_BUSY_LOOP, leave_in_order, run
 from translate.training import interrupt
 from translate.training.interrupt import ECHO
 
@@ -134,3 +134,18 @@ def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(
 
     assert ended_in_order(work, said.append) == 128 + number
     assert said == ["clear", "stopped"]
+
+
+@pytest.mark.parametrize("own", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "7"}])
+def test_openmps_threads_wait_in_a_brief_busy_loop_unless_told_otherwise(
+    own: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in BRIEF_BUSY_LOOP:
+        monkeypatch.setenv(name, "")  # What `run` sets is undone afterwards, too.
+        monkeypatch.delenv(name)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    found: dict[str, str] = {}
+    with own_logging():
+        run(lambda: found.update({name: os.environ[name] for name in BRIEF_BUSY_LOOP if name in os.environ}))
+    assert found == (own or BRIEF_BUSY_LOOP)
