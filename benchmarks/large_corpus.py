@@ -88,7 +88,10 @@ def main() -> None:
     row("start", time.perf_counter() - started)
     if not (folder / "train.en").exists():
         started = time.perf_counter()
-        write_pairs(folder, args.pairs)
+        try:
+            write_pairs(folder, args.pairs)
+        except OSError as error:
+            parser.error(f"cannot write to {folder}: {error.strerror}")
         row("write the pairs", time.perf_counter() - started)
     config = Config.model_validate(
         {

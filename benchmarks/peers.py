@@ -62,6 +62,7 @@ from translate.data.batching import BatchPlan, Epoch
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.data.reading import read_training_text
 from translate.device import PRECISIONS, avoid_cudnn_attention, name_of, prepare_cpu, resolve_device
+from translate.errors import TranslateError
 from translate.model.build import build_model
 from translate.pipeline import choose_dtype
 from translate.text.vocabulary import EOS, PAD, SPECIALS
@@ -368,7 +369,10 @@ def main() -> None:
                 deque(passes, maxlen=0)
         return
 
-    job = make_job(args)
+    try:
+        job = make_job(args)
+    except TranslateError as error:
+        parser.error(str(error))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "job.json"
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")

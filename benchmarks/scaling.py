@@ -27,10 +27,12 @@ from bare import bare_trainer
 from translate.allocation import keep_memory
 from translate.commands.options import positive
 from translate.config.loading import load_config
+from translate.config.schema import Config
 from translate.data.batching import BatchPlan
 from translate.data.dataset import CorpusCache
 from translate.data.reading import read_training_text
 from translate.device import name_of, prepare_cpu, resolve_device
+from translate.errors import TranslateError
 from translate.model_file import fresh_model
 from translate.pipeline import choose_dtype
 from translate.training.distributed import SINGLE_PROCESS, Group
@@ -40,10 +42,13 @@ from translate.training.tracking import MetricsLog, NoBar
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def config_of(args: argparse.Namespace) -> Config:
+    return load_config(args.config, [f"data.root={args.data.resolve()}", "device=cpu", "threads=1", *args.overrides])
+
+
 def one_process(args: argparse.Namespace) -> None:
     """Train two passes over some pairs together with the other processes; print how fast the second one was."""
-    overrides = [f"data.root={args.data.resolve()}", "device=cpu", "threads=1", *args.overrides]
-    config = load_config(args.config, overrides)
+    config = config_of(args)
     assert config.data.cache is not None
     together = Group.of_environment() if int(os.environ["WORLD_SIZE"]) > 1 else None
     processes = together or SINGLE_PROCESS
@@ -118,6 +123,10 @@ def main() -> None:
         one_process(args)
         return
 
+    try:  # Here, because torchrun's processes would each end with a traceback.
+        read_training_text(config_of(args))
+    except TranslateError as error:
+        parser.error(str(error))
     counts = [2**power for power in range(args.processes.bit_length())]
     found: dict[int, list[dict[str, float | str]]] = {count: [] for count in counts}
     for _ in range(args.rounds):
