@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 STEPS = 2**16  # The probability is rounded to a multiple of 1 / STEPS.
-ONE_IN_BFLOAT16 = 0x3F80  # its 16 bits
 FINEST = 0.99  # For a greater probability, rounding would change noticeably how many elements are kept.
 
 _source: ContextVar[torch.Generator | None] = ContextVar("source of random numbers", default=None)
@@ -46,8 +46,24 @@ class Dropout(nn.Module):
             return x * torch.empty_like(x).bernoulli_(1 - self.p, generator=_source.get()).div_(1 - self.p)
         drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=_source.get())
         drawn = drawn.view(torch.int16)[: x.numel()].view(x.shape)
-        least_kept = dropped - STEPS // 2
-        # 0 or 1 by arithmetic of int16, then 0.0 or 1.0: PyTorch makes and converts booleans one by one.
-        kept = drawn.clamp_(least_kept - 1, least_kept).sub_(least_kept - 1)
-        kept = kept.mul_(ONE_IN_BFLOAT16).view(torch.bfloat16).to(x.dtype)
-        return x * kept.mul_(1 / (1 - self.p))
+        least_kept, scale = dropped - STEPS // 2, 1 / (1 - self.p)
+        drawn.clamp_(least_kept - 1, least_kept)
+        if x.dtype is torch.bfloat16:
+            return x * _factors(drawn, least_kept, scale)
+        return x * _factors(drawn, least_kept, 1.0).to(x.dtype).mul_(scale)
+
+
+def _factors(clamped: Tensor, least_kept: int, factor: float) -> Tensor:
+    """`factor` in bfloat16 where `clamped` is `least_kept`, and 0 where it is one less; overwrites `clamped`.
+
+    Computes the 16 bits by arithmetic of int16, because PyTorch makes and converts booleans one by one.
+    """
+    bits, shift = _bits_and_shift(least_kept, factor)
+    return torch.add(shift, clamped, alpha=bits, out=clamped).view(torch.bfloat16)
+
+
+@cache
+def _bits_and_shift(least_kept: int, factor: float) -> tuple[int, Tensor]:
+    """Two numbers of 16 bits: those of `factor`, and what makes 0 of `least_kept` - 1 times these, if it is added."""
+    bits = int(torch.tensor(factor, dtype=torch.bfloat16).view(torch.int16))
+    return bits, torch.tensor((1 - least_kept) * bits).to(torch.int16)  # It wraps around.
