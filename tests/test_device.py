@@ -4,15 +4,18 @@ import logging
 import math
 import re
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count, repeat
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch.optim import Adam
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from translate import device
-from translate.device import resolve_device, resolve_precision
+from translate.device import resolve_device, resolve_precision, subnormals_are_zero
 from translate.errors import ConfigError
 
 CPU = torch.device("cpu")
@@ -29,6 +32,26 @@ class Products(TorchDispatchMode):
         if function is torch.ops.aten.mm.default:
             self.shapes[args[0].dtype].append((*args[0].shape, args[1].shape[1]))
         return function(*args, **(kwargs or {}))
+
+
+def smallest_mean_of_adam() -> float:
+    """Of the gradient of a weight whose gradient has been 0 for 1,000 updates."""
+    weight = nn.Parameter(torch.ones(1))
+    adam = Adam([weight])
+    for gradient in (1e-3, *repeat(0.0, 1000)):
+        weight.grad = torch.full_like(weight, gradient)
+        adam.step()
+    return float(adam.state[weight]["exp_avg"])
+
+
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this CPU does not tell subnormals from others")
+def test_subnormals_are_zero_inside_and_in_threads_that_are_started_there() -> None:
+    assert 0.0 < smallest_mean_of_adam() < torch.finfo(torch.float32).tiny
+    with ThreadPoolExecutor(1) as pool:
+        with subnormals_are_zero():
+            assert smallest_mean_of_adam() == 0.0
+            assert pool.submit(smallest_mean_of_adam).result() == 0.0
+        assert smallest_mean_of_adam() > 0.0
 
 
 @pytest.mark.parametrize("name", ["banana", "cuda:0", ""])

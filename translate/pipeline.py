@@ -22,7 +22,14 @@ from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset
-from translate.device import avoid_cudnn_attention, name_of, prepare_cpu, resolve_device, resolve_precision
+from translate.device import (
+    avoid_cudnn_attention,
+    name_of,
+    prepare_cpu,
+    resolve_device,
+    resolve_precision,
+    subnormals_are_zero,
+)
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
 from translate.evaluation import text_warnings
 from translate.model.build import Model
@@ -47,6 +54,7 @@ from translate.validation import LabelValidator, Validator
 log = logging.getLogger("translate")
 
 
+@subnormals_are_zero()  # Before any operation, so that all of PyTorch's threads are started inside.
 def train(
     config: Config, *, resume: bool = False, overwrite: bool = False, processes: Processes = SINGLE_PROCESS
 ) -> RunFolder:

@@ -98,6 +98,14 @@ def test_the_end_of_a_run_says_where_the_time_went(tiny: TinyProject, monkeypatc
     assert sum(finished[f"{part}_seconds"] for part in parts) <= finished["seconds"] + 0.3
 
 
+def test_subnormals_are_zero_in_updates_and_not_afterwards(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    subnormal, seen = torch.tensor(1e-40), []
+    at_call(monkeypatch, Trainer, "_update", 1, lambda: seen.append(float(subnormal * 0.5)))
+    train(tiny.config("training.max_steps=1"))
+    assert seen == [0.0]
+    assert float(subnormal * 0.5) > 0.0
+
+
 def test_the_best_model_may_be_the_one_with_most_tokens_right(tiny: TinyProject) -> None:
     run = train(tiny.config("training.best=accuracy"))
     best = max(row["accuracy"] for row in rows(run) if row["kind"] == "validation")
