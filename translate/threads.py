@@ -5,8 +5,8 @@ a part of the work by itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from threading import Event
 from typing import TypeVar
 
@@ -54,7 +54,7 @@ def own_threads(share: int) -> Iterator[None]:
 
 
 def divided(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], workers: int) -> list[R]:
-    """What `work` returns for each item, in order, with this many items in work at a time.
+    """What `work` returns for each item, in order, with this many items in work at a time, one of them in this thread.
 
     `work` also gets a function to call now and then: it raises if the result is no longer needed, because `work` has
     failed for another item, or because a signal has interrupted this thread.
@@ -67,13 +67,23 @@ def divided(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], work
 
     if workers == 1 or len(items) < 2:
         return [work(item, check) for item in items]
-    with worker_threads(workers, share=threads_of_each(workers)) as pool:
-        futures = [pool.submit(work, item, check) for item in items]
+    results: dict[int, R] = {}
+    ahead = iter(enumerate(items))  # Each worker takes the next item from it.
+
+    def serve() -> None:
         try:
-            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                future.result()
-            return [future.result() for future in futures]
+            for number, item in ahead:
+                results[number] = work(item, check)
         except BaseException:
             abandoned.set()
-            pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+    share = threads_of_each(workers)
+    with worker_threads(workers - 1, share=share) as pool, own_threads(share):
+        others = [pool.submit(serve) for _ in range(1, workers)]
+        with suppress(CancelledError):  # Another worker has failed, whose error follows.
+            serve()
+        for error in [other.exception() for other in others]:
+            if error is not None and not isinstance(error, CancelledError):
+                raise error
+    return [results[number] for number in range(len(items))]

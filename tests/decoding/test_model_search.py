@@ -166,7 +166,7 @@ def test_two_workers_find_the_same_as_one(search_by: str, two_threads: None, mon
     monkeypatch.setattr(model, "start", lambda *batch: searchers.add(current_thread().name) or start(*batch))
     settings = config(search=search_by, batch_tokens=60)
     found = search(model, sources, settings, first=7)
-    assert searchers <= {"worker_0", "worker_1"}
+    assert searchers <= {"MainThread", "worker_0"}
     torch.set_num_threads(1)
     for some, others in zip(found, search(model, sources, settings, first=7), strict=True):
         assert_same(some, others)
@@ -174,14 +174,14 @@ def test_two_workers_find_the_same_as_one(search_by: str, two_threads: None, mon
 
 def test_a_batch_size_for_one_sentence_is_not_shared(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
     model, sources = random_model(), [[4, 5, 6, 7]] * 3
-    searchers: set[str] = set()
+    threads: set[int] = set()  # that a searcher's operations use: PyTorch's two, or one for each of two workers
     start = model.start
-    monkeypatch.setattr(model, "start", lambda *batch: searchers.add(current_thread().name) or start(*batch))
+    monkeypatch.setattr(model, "start", lambda *batch: threads.add(torch.get_num_threads()) or start(*batch))
     search(model, sources, config(batch_tokens=9))
-    assert searchers == {"MainThread"}
-    searchers.clear()
+    assert threads == {2}
+    threads.clear()
     search(model, sources, config(batch_tokens=10))  # enough for two of them, each with eos
-    assert "MainThread" not in searchers
+    assert threads == {1}
 
 
 def test_what_ends_one_worker_ends_the_search(two_threads: None) -> None:
