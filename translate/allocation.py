@@ -23,8 +23,8 @@ def keep_memory(*, one_heap: bool = True) -> None:
 
     Args:
         one_heap: whether all threads share one. In glibc each has its own, whose free memory no other uses, so that
-            two workers take a fifth more. But threads that allocate often wait for each other at a shared one. It must
-            be called before another thread has allocated anything.
+            they take more together. But threads that allocate often wait for each other at a shared one. It must be
+            called before another thread has allocated anything.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
