@@ -1,12 +1,15 @@
 """Work divided among threads: results in order, and a failure ends all of it."""
 
+import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 
 import pytest
 import torch
 
+from translate.commands.run import send_to_main_thread
 from translate.threads import divided, worker_count
 
 CPU = torch.device("cpu")
@@ -47,6 +50,28 @@ def test_two_items_are_in_work_at_a_time_one_of_them_in_this_thread(items: int) 
 
 def test_a_single_item_stays_in_this_thread_which_has_all_of_pytorchs_threads() -> None:
     assert divided(lambda item, check: threading.current_thread(), [1], 2) == [threading.current_thread()]
+
+
+def test_a_signal_while_only_another_thread_works_ends_that_work() -> None:
+    both = threading.Barrier(2, timeout=10)
+    stopped: list[bool] = []
+
+    def work(item: int, check: Callable[[], None]) -> None:
+        both.wait()
+        if threading.current_thread() is threading.main_thread():
+            return
+        time.sleep(0.1)  # Now the main thread waits for this one.
+        send_to_main_thread(signal.SIGINT)
+        ends = time.monotonic() + 10
+        try:
+            while time.monotonic() < ends:
+                check()
+        except CancelledError:
+            stopped.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        divided(work, range(2), 2)
+    assert stopped == [True]
 
 
 @pytest.mark.parametrize(("workers", "failing"), [(2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])

@@ -68,7 +68,7 @@ def divided(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], work
     if workers == 1 or len(items) < 2:
         return [work(item, check) for item in items]
     results: dict[int, R] = {}
-    ahead = iter(enumerate(items))  # Each worker takes the next item from it.
+    ahead = enumerate(items)  # Each worker takes the next item from it.
 
     def serve() -> None:
         try:
@@ -81,9 +81,14 @@ def divided(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], work
     share = threads_of_each(workers)
     with worker_threads(workers - 1, share=share) as pool, own_threads(share):
         others = [pool.submit(serve) for _ in range(1, workers)]
-        with suppress(CancelledError):  # Another worker has failed, whose error follows.
-            serve()
-        for error in [other.exception() for other in others]:
-            if error is not None and not isinstance(error, CancelledError):
-                raise error
+        try:
+            with suppress(CancelledError):  # Another worker has failed, whose error follows.
+                serve()
+            errors = [other.exception() for other in others]
+        except BaseException:
+            abandoned.set()
+            raise
+    for error in errors:
+        if error is not None and not isinstance(error, CancelledError):
+            raise error
     return [results[number] for number in range(len(items))]
