@@ -44,7 +44,7 @@ def smallest_mean_of_adam() -> float:
     return float(adam.state[weight]["exp_avg"])
 
 
-@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this CPU does not tell subnormals from others")
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this CPU cannot take subnormals for zero")
 def test_subnormals_are_zero_inside_and_in_threads_that_are_started_there() -> None:
     assert 0.0 < smallest_mean_of_adam() < torch.finfo(torch.float32).tiny
     with ThreadPoolExecutor(1) as pool:

@@ -26,7 +26,7 @@ NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", None), errno.EFBIG)
 
 # OpenMP's threads wait for each other in a busy loop, by default for so long that processes which share a machine are
 # several times as slow. PASSIVE is without such a loop: then they have to be woken for each of the short operations of
-# an optimizer. 2,000 turns, 0.1 ms, last from one of these to the next; GNU's OpenMP gives this number precedence.
+# an optimizer. 2,000 turns last from one of these to the next; GNU's OpenMP gives this number precedence.
 BRIEF_BUSY_LOOP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "2000"}
 
 
