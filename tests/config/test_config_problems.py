@@ -46,6 +46,7 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "model: {dropout:0.3}",
             "x.yaml:1: model.dropout:0.3: unknown key; write a space after the colon, 'dropout: 0.3'",
         ),
+        ("model: {dropuot:0.3}", "x.yaml:1: model.dropuot:0.3: unknown key; did you mean 'dropout'?"),
         ("lr: 3", "x.yaml:1: lr: unknown key; 'lr' belongs to training.optimizer"),
         (
             "training: {max_tokens: 3}",
@@ -87,6 +88,9 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ("seed: 1.5", f"x.yaml:1: seed: given 1.5, allowed: {SEEDS}"),
         ("seed: true", f"x.yaml:1: seed: given true, allowed: {SEEDS}"),
         ("data: {download: no}", "x.yaml:1: data.download: given 'no', allowed: true or false; write false"),
+        ("data: {download: off}", "x.yaml:1: data.download: given 'off', allowed: true or false; write false"),
+        ("data: {download: Yes}", "x.yaml:1: data.download: given 'Yes', allowed: true or false; write true"),
+        ("data: {download: on}", "x.yaml:1: data.download: given 'on', allowed: true or false; write true"),
         ("data: {download: 1}", "x.yaml:1: data.download: given 1, allowed: true or false"),
         ("data: {source: 12}", "x.yaml:1: data.source: given 12, allowed: text (not empty); write '12'"),
         ("data: {source: ''}", "x.yaml:1: data.source: given '', allowed: text (not empty)"),
@@ -116,6 +120,14 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         (
             "training: {optimizer: {betas: 0.9}}",
             f"x.yaml:1: training.optimizer.betas: given 0.9, allowed: {DECAYS}",
+        ),
+        (
+            f"training: {{optimizer: {{betas: {'7' * 80}}}}}",
+            f"x.yaml:1: training.optimizer.betas: given {'7' * 80}, allowed: {DECAYS}",
+        ),
+        (
+            f"training: {{optimizer: {{betas: {'7' * 81}}}}}",
+            f"x.yaml:1: training.optimizer.betas: given {'7' * 80}…, allowed: {DECAYS}",
         ),
         (
             "text: {tokenizer: {kind: word, min_freq: a}}",
