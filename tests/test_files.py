@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 def test_nothing_is_left_when_nobody_is_inside(tmp_path: Path) -> None:
     for _ in range(2):
-        with wait_for_lock(tmp_path / "new/lock"):
+        with wait_for_lock(tmp_path / "new/lock", "writing"):
             assert (tmp_path / "new/lock").exists()
         assert not list((tmp_path / "new").iterdir())
 
@@ -37,10 +38,28 @@ def test_where_open_files_cannot_be_removed_the_lock_is_free_all_the_same(
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    with wait_for_lock(tmp_path / "lock") as alone:
+    with wait_for_lock(tmp_path / "lock", "writing") as alone:
         assert alone
     with try_lock(tmp_path / "lock") as alone:
         assert alone
+
+
+def test_waiting_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    path = tmp_path / "lock"
+
+    def wait() -> None:
+        with wait_for_lock(path, "encoding train"):
+            pass
+
+    waiting = threading.Thread(target=wait)
+    with wait_for_lock(path, "encoding train"):
+        waiting.start()
+        while not caplog.messages:
+            waiting.join(0.01)
+            assert waiting.is_alive()
+    waiting.join()
+    assert caplog.messages == ["waiting for another process, which is encoding train"]
 
 
 @pytest.mark.parametrize("number", NO_LOCKS)
@@ -50,13 +69,13 @@ def test_file_systems_without_locks_do_without(number: int, tmp_path: Path, monk
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     (tmp_path / "other").touch()  # left by a process that was killed
-    with wait_for_lock(tmp_path / "lock") as locked, try_lock(tmp_path / "other") as alone:
+    with wait_for_lock(tmp_path / "lock", "writing") as locked, try_lock(tmp_path / "other") as alone:
         assert not locked
         assert alone
 
 
 def test_the_lock_of_another_user_is_no_missing_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: FileLock) -> None:
+    def refuse(self: FileLock, timeout: float) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(FileLock, "acquire", refuse)
@@ -71,7 +90,7 @@ def test_the_lock_of_another_user_is_no_missing_lock(tmp_path: Path, monkeypatch
 
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(NotADirectoryError), wait_for_lock(tmp_path / "file/new/lock"):
+    with pytest.raises(NotADirectoryError), wait_for_lock(tmp_path / "file/new/lock", "writing"):
         pass
 
 
@@ -86,9 +105,9 @@ def test_a_signal_at_a_lock_removes_no_file_but_that_of_its_own_lock(
             acquire(lock)
         raise SystemExit
 
-    with wait_for_lock(tmp_path / "lock") if held else nullcontext():
+    with wait_for_lock(tmp_path / "lock", "writing") if held else nullcontext():
         monkeypatch.setattr(files, "_acquire", interrupted)
-        with pytest.raises(SystemExit), wait_for_lock(tmp_path / "lock"):
+        with pytest.raises(SystemExit), wait_for_lock(tmp_path / "lock", "writing"):
             pass
         assert (tmp_path / "lock").exists() == held
     assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,7 @@
 """The folder of a run: what counts as one that was begun, and what goes when another begins there."""
 
 import errno
+import json
 import os
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ from translate.errors import CheckpointError
 from translate.files import atomic_file
 from translate.runs import WRITTEN, RunFolder, newest_model
 from translate.training.checkpoint import StateStore
+from translate.training.tracking import MetricsLog
 from translate.training.writer import Writer
 
 
@@ -179,3 +181,36 @@ def test_what_a_killed_process_was_writing_is_removed(tmp_path: Path, name: str)
     (left,) = tmp_path.glob(f".{name}.*/")
     run.go_on("seed: 1\n")
     assert not left.exists()
+
+
+def report_on(*models: Path) -> str:
+    return json.dumps({"model": {}, "decoding": {}, "sentences_per_second": 1, "checkpoints": list(map(str, models))})
+
+
+def test_reports_about_models_elsewhere_stay(tmp_path: Path) -> None:
+    run, other = RunFolder(tmp_path / "run"), tmp_path / "other.safetensors"
+    run.make()
+    other.touch()
+    run.model.touch()
+    reports = {"own": [run.model], "ensemble": [other, run.model], "moved": [tmp_path / "gone"], "other": [other]}
+    for name, models in reports.items():
+        (run.path / f"{name}.json").write_text(report_on(*models), encoding="utf-8")
+        (run.path / f"{name}.txt").touch()
+    run.begin("seed: 1\n")
+    assert {path.name for path in run.path.glob("*.*") if path.name != "config.yaml"} == {"other.json", "other.txt"}
+    assert run.files_of_others() == []
+
+
+@pytest.mark.parametrize(("validations", "cut_off"), [(0, True), (1, True), (2, False)])
+def test_a_run_that_was_validated_twice_was_not_cut_off_before_its_first_state(
+    validations: int, cut_off: bool, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path)
+    run.make()
+    run.begin("seed: 1\n")
+    log = MetricsLog(run.metrics, keep_bytes=0)
+    for step in range(validations):
+        log.write("train", {"step": step}, {})
+        log.write("validation", {"step": step}, {})
+    log.close()
+    assert run.was_cut_off("seed: 1\n") == cut_off

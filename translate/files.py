@@ -1,6 +1,7 @@
 """Files that are either complete or absent, and locks between processes."""
 
 import errno
+import logging
 import os
 import secrets
 import shutil
@@ -12,6 +13,8 @@ from typing import BinaryIO
 from filelock import FileLock, Timeout
 
 from translate.errors import TranslateError
+
+log = logging.getLogger("translate")
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # errors of file systems without locks
 
@@ -71,7 +74,7 @@ def try_lock(path: Path) -> Iterator[bool]:
     On file systems without locks, it always yields True. OSError if the file cannot be opened, as when it belongs to
     another user.
     """
-    lock = _file_lock(path, timeout=0)
+    lock = _file_lock(path)
     try:
         _acquire(lock)
         alone = True
@@ -84,8 +87,9 @@ def try_lock(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def wait_for_lock(path: Path) -> Iterator[bool]:
-    """Wait until no other process is inside, by the lock of a file, which is removed on leaving.
+def wait_for_lock(path: Path, work: str) -> Iterator[bool]:
+    """Wait until no other process is inside, by the lock of a file, which is removed on leaving; `work` names for the
+    log what the other one does.
 
     Only for work that may be done twice: because the file is removed, two processes may rarely be inside together, and
     on file systems without locks it does not wait, and yields False. OSError if the folder cannot be written to.
@@ -94,7 +98,11 @@ def wait_for_lock(path: Path) -> Iterator[bool]:
     lock = _file_lock(path)
     inside = False
     try:
-        _acquire(lock)
+        try:
+            _acquire(lock)
+        except Timeout:
+            log.info("waiting for another process, which is %s", work)
+            _acquire(lock, timeout=-1)
         inside = True
         yield lock.is_locked
     finally:
@@ -104,14 +112,15 @@ def wait_for_lock(path: Path) -> Iterator[bool]:
         lock.release()
 
 
-def _file_lock(path: Path, timeout: float = -1) -> FileLock:
+def _file_lock(path: Path) -> FileLock:
     # The fallback to a file whose existence is the lock would keep everybody out after its process has been killed.
-    return FileLock(path, timeout, fallback_to_soft=False)
+    return FileLock(path, fallback_to_soft=False)
 
 
-def _acquire(lock: FileLock) -> None:
+def _acquire(lock: FileLock, timeout: float = 0) -> None:
+    """Timeout if another process still holds the lock after this many seconds; with -1, it waits for ever."""
     try:
-        lock.acquire()
+        lock.acquire(timeout)
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise

@@ -29,6 +29,12 @@ def project_root() -> Path:
     return _checkout() or Path.cwd()
 
 
+def demo_corpus() -> Path | None:
+    """The folder of the demo corpus; None if the package is installed without a checkout."""
+    checkout = _checkout()
+    return None if checkout is None else checkout / "data"
+
+
 def commit() -> str | None:
     """The commit of this checkout, marked if files differ from it; None if there is no checkout, or no git."""
     checkout = _checkout()

@@ -14,7 +14,7 @@ from translate.data.checks import log_unknown_share, refuse_swapped_files, warn_
 from translate.data.corpus import ParallelText, TextPair
 from translate.data.dataset import CorpusCache, Dataset
 from translate.data.reading import (
-    check_validation_text,
+    check_text,
     encode_other_splits,
     read_training_text,
     read_validation_text,
@@ -53,7 +53,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     """Read and encode the text, with the codecs of the model that training starts from, if there is one."""
     if isinstance(config.data, DataConfig):
         refuse_swapped_files(config.data)
-    check_validation_text(config)  # before millions of lines are read
+    check_text(config)
     text = read_training_text(config)
     valid_text = read_validation_text(config, text)
     filters = config.data.filter

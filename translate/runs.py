@@ -86,7 +86,9 @@ class RunFolder:
         if self.has_states() or self.finished.exists():
             return False
         with suppress(OSError, ValueError):
-            return self.config.read_text(encoding="utf-8") == WRITTEN + config
+            # Each validation is followed by a state: after two of them, states have been removed.
+            validations = self.metrics.read_bytes().count(b'"kind": "validation"') if self.metrics.exists() else 0
+            return validations < 2 and self.config.read_text(encoding="utf-8") == WRITTEN + config
         return False
 
     def damage_of_model(self) -> str | None:
@@ -156,20 +158,28 @@ class RunFolder:
             atomic_write(self.finished, json.dumps(summary, indent=2, ensure_ascii=False).encode())
 
     def _reports(self) -> Iterator[Path]:
-        """What scripts/evaluate.py has written here: reports, and the translations beside them."""
-        for path in filter(is_report, self.path.glob("*.json")):
-            yield from (path, path.with_suffix(".txt"))
+        """What scripts/evaluate.py has written here about this run: reports, and the translations beside them."""
+        for path in self.path.glob("*.json"):
+            report = read_report(path)
+            if report is not None and not self._is_about_others(report):
+                yield from (path, path.with_suffix(".txt"))
+
+    def _is_about_others(self, report: dict[str, Any]) -> bool:
+        """Whether a report is about models elsewhere. If they have gone, this run may have been moved here."""
+        models = [Path(name) for name in report.get("checkpoints", ())]
+        return resolved(self.model) not in models and any(map(exists, models))
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing(f"to {self.path}", CheckpointError, "choose another folder: output=…")
 
 
-def is_report(path: Path) -> bool:
-    """Whether scripts/evaluate.py has written this file."""
+def read_report(path: Path) -> dict[str, Any] | None:
+    """A report by scripts/evaluate.py; None if this file is none."""
     with suppress(OSError, ValueError, RecursionError):
         report = json.loads(path.read_bytes())
-        return isinstance(report, dict) and {"model", "decoding", "sentences_per_second"} <= report.keys()
-    return False
+        if isinstance(report, dict) and {"model", "decoding", "sentences_per_second"} <= report.keys():
+            return report
+    return None
 
 
 def would_be_replaced(file: Path) -> CheckpointError:

@@ -17,7 +17,7 @@ from translate.data.dataset import CorpusCache
 from translate.errors import ConfigError, DataError
 from translate.evaluation import EvaluationReport, evaluate, form_warning, text_warnings
 from translate.files import atomic_write, writing
-from translate.paths import commit, resolved
+from translate.paths import commit, exists, resolved
 from translate.translator import Translation, Translator
 
 log = logging.getLogger("translate")
@@ -37,6 +37,8 @@ class ScoredText:
         report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
         with writing(path, DataError, "name another file with --json"):
             path.parent.mkdir(parents=True, exist_ok=True)
+            if not exists(path):  # If writing ends early, it may be repeated: an empty report may be overwritten.
+                path.touch()
             atomic_write(beside(path), lines.encode())
             atomic_write(path, f"{report}\n".encode(errors="backslashreplace"))  # Names of files need not be UTF-8.
 

@@ -20,7 +20,9 @@ from translate.commands.evaluate import main, warn_of_text
 from translate.commands.train import main as train
 from translate.data.corpus import ParallelText
 from translate.data.lines import read_lines
+from translate.files import atomic_write
 from translate.model_file import SavedModel
+from translate.paths import project_root
 from translate.text import words
 from translate.translator import Translator
 
@@ -342,6 +344,19 @@ def test_validation_text_in_files_is_meant_by_its_name(call: Call, of_files: Pat
     assert said.err.startswith("test.es / test.it: 20 pairs")
 
 
+def test_without_a_folder_the_demo_corpus_is_not_meant(call: Call, of_files: Path, tmp_path: Path) -> None:
+    model = SavedModel.load(of_files)
+    data = model.config.data.model_copy(update={"root": project_root() / "data"})  # as if none had been named
+    config = model.config.model_copy(update={"data": data})
+    dataclasses.replace(model, config=config).save(tmp_path / "model.safetensors")
+    said = call(main, "--checkpoint", tmp_path / "model.safetensors", "--split", "test")
+    refused(
+        said,
+        "the text of this model was named file by file, so there is no folder with splits; give --data-root, or "
+        "--source and --reference",
+    )
+
+
 def test_in_a_folder_that_is_named_splits_are_found_by_their_names(
     call: Call, of_files: Path, untrained: Project, tmp_path: Path
 ) -> None:
@@ -393,7 +408,9 @@ def test_a_report_that_cannot_be_written(
     call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, content: bytes) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if path.suffix == ".json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        atomic_write(path, content)
 
     monkeypatch.setattr("translate.scoring.atomic_write", full)
     arguments = ("--checkpoint", project.model, "--split", "test", "--json")
@@ -408,6 +425,8 @@ def test_a_report_that_cannot_be_written(
         f"error: cannot write {tmp_path}/report.json: No space left on device; name another file with --json\n"
         in said.err
     )
+    monkeypatch.undo()
+    assert call(main, *arguments, tmp_path / "report.json").code == 0  # Nothing is in the way of another attempt.
 
 
 def test_a_report_does_not_replace_the_text_of_a_split(call: Call, untrained: Project, project: Project) -> None:

@@ -46,6 +46,11 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "model: {dropout:0.3}",
             "x.yaml:1: model.dropout:0.3: unknown key; write a space after the colon, 'dropout: 0.3'",
         ),
+        ("text: {tokenizer: {bpe: true}}", "x.yaml:1: text.tokenizer.bpe: unknown key; to choose it, write kind: bpe"),
+        (
+            "training: {schedule: {kind: cosine, cosine: {warmup_steps: 3}}}",
+            "x.yaml:1: training.schedule.cosine: unknown key; to choose it, write kind: cosine",
+        ),
         ("model: {dropuot:0.3}", "x.yaml:1: model.dropuot:0.3: unknown key; did you mean 'dropout'?"),
         ("lr: 3", "x.yaml:1: lr: unknown key; 'lr' belongs to training.optimizer"),
         (
@@ -191,7 +196,7 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         (
             "data:\n  train: [{split: b, vocabulary: false}]",
-            "x.yaml:2: data: train has no corpus to learn vocabularies from; set vocabulary: true for at least one",
+            "x.yaml:2: data.train has no corpus to learn vocabularies from; set vocabulary: true for at least one",
         ),
         (
             "data: {train: [{source: a, target: 5}]}",

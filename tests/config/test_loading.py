@@ -40,9 +40,11 @@ def test_paths_in_a_pipe_start_from_the_working_directory(tmp_path: Path) -> Non
     (tmp_path / "below").mkdir()
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor() as pool:
         patch.chdir(tmp_path / "below")
-        written = pool.submit(pipe.write_text, "output: run", "utf-8")
-        assert load_config(pipe).output == tmp_path / "below" / "run"
+        Path("other.yaml").write_text("seed: 5", encoding="utf-8")
+        written = pool.submit(pipe.write_text, "extends: other.yaml\noutput: run", "utf-8")
+        config = load_config(pipe)
         written.result()
+    assert (config.output, config.seed) == (tmp_path / "below" / "run", 5)
 
 
 def test_configs_of_the_project_are_found() -> None:

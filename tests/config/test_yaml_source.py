@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from translate.config.yaml_source import Given, parse_yaml, read_yaml, to_yaml
 from translate.errors import ConfigError
 
+ALIASES = "aliases are not supported; use extends, or put text that begins with * in quotes"
+
 
 def parse(text: str) -> tuple[Given, list[str]]:
     problems: list[str] = []
@@ -104,8 +106,13 @@ def test_a_key_that_is_no_word_is_named() -> None:
             "x.yaml:1: not YAML (column 10): while parsing a flow mapping, expected ',' or '}', but got '?'; put text "
             "that holds a question mark in quotes",
         ),
-        ("a: &x 1\nb: *x", "x.yaml:2: not YAML (column 4): *x: aliases are not supported; use extends"),
-        ("a:\n  <<: *x", "x.yaml:2: not YAML (column 7): *x: aliases are not supported; use extends"),
+        (
+            "a: {b: *.de, c: 1}",
+            "x.yaml:1: not YAML (column 9): while scanning an alias, expected alphabetic or numeric character, but "
+            "found '.'; put text that begins with * in quotes",
+        ),
+        ("a: &x 1\nb: *x", f"x.yaml:2: not YAML (column 4): *x: {ALIASES}"),
+        ("a:\n  <<: *x", f"x.yaml:2: not YAML (column 7): *x: {ALIASES}"),
         ("a: !!int abc", "x.yaml:1: not YAML (column 4): tag:yaml.org,2002:int: tags are not supported; leave it out"),
         (
             "a: 1\n---\nb: 2",

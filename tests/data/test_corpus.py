@@ -20,10 +20,10 @@ from translate.data.corpus import (
     ALIASES,
     FOLDERS,
     find_split,
-    list_splits,
     read_pair,
     read_split,
     scan_pair,
+    splits_in,
 )
 from translate.data.known import KNOWN_TEXTS, KnownText, describe_variant
 from translate.data.lines import PACKED, text_sha256
@@ -261,8 +261,15 @@ def test_plain_text_before_gzip_and_mixed_pairs(tmp_path: Path) -> None:
     assert find_split(tmp_path, "train", "de", "en") == (plain, tmp_path / "train.en.gz")
 
 
+def test_a_split_may_lie_in_a_folder_below(tmp_path: Path) -> None:
+    write_split(tmp_path / "news", "train", ".gz")
+    assert find_split(tmp_path, "news/train", "de", "en")[0] == tmp_path / "news" / "train.de.gz"
+    with pytest.raises(DataError, match=r"looked for news/val.de and news/val.en.* Splits there: train"):
+        find_split(tmp_path, "news/val", "de", "en")
+
+
 def test_splits_are_listed(tmp_path: Path) -> None:
-    assert list_splits(tmp_path / "none", "de", "en") == []
+    assert splits_in(tmp_path / "none", "de", "en") == {}
     for split in ("train", "valid", "my.test"):
         write_split(tmp_path, split)
     write_split(tmp_path / "data/task1/raw", "test_2018_flickr", ".gz")
@@ -270,8 +277,8 @@ def test_splits_are_listed(tmp_path: Path) -> None:
     write(tmp_path / "half.de", "x\n")
     (tmp_path / "folder.de").mkdir()
     (tmp_path / "folder.en").mkdir()
-    assert list_splits(tmp_path, "en", "de") == ["my.test", "test_2018_flickr", "train", "valid"]
-    assert list_splits(tmp_path, "de", "fr") == []
+    assert list(splits_in(tmp_path, "en", "de")) == ["my.test", "test_2018_flickr", "train", "valid"]
+    assert splits_in(tmp_path, "de", "fr") == {}
 
 
 def test_missing_folder(tmp_path: Path) -> None:
@@ -367,7 +374,7 @@ def test_unreadable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(DataError, match=re.escape(f"The folder {tmp_path} cannot be read: Permission denied.")):
-        list_splits(tmp_path, "de", "en")
+        splits_in(tmp_path, "de", "en")
 
 
 def test_file_instead_of_folder(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.data.labelled import (
     find_labelled_split,
-    list_labelled_splits,
+    labelled_splits_in,
     read_labelled,
     read_labelled_split,
     read_texts_and_labels,
@@ -133,8 +133,8 @@ def test_splits_are_found_by_every_name(tmp_path: Path) -> None:
     packed = write(tmp_path / "train.tsv.gz", LINES)
     for name in ("._dev.tsv", "notes.txt"):
         write(tmp_path / name, "")
-    assert list_labelled_splits(tmp_path) == ["dev", "train"]
-    assert list_labelled_splits(tmp_path / "none") == []
+    assert labelled_splits_in(tmp_path) == {"dev": plain, "train": packed}
+    assert labelled_splits_in(tmp_path / "none") == {}
     assert find_labelled_split(tmp_path, "val") == plain
     assert find_labelled_split(tmp_path, "train") == packed
     exact = write(tmp_path / "val.tsv", LINES)

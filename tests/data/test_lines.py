@@ -63,7 +63,10 @@ def test_wrong_bytes_in_the_first_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
-        (gzip.compress(b"gut", mtime=0), "It looks like gzip: rename it to end in .gz."),
+        (
+            gzip.compress(b"gut", mtime=0),
+            "It looks like gzip: rename it to end in .gz or, if it was compressed twice, unpack it once.",
+        ),
         ("gut\n".encode("utf-16"), "It looks like UTF-16: save it as UTF-8."),
         ("gut\n".encode("utf-32"), "It looks like UTF-32: save it as UTF-8."),
         ("gut\n".encode("utf-16-le"), "It looks like UTF-16: save it as UTF-8."),

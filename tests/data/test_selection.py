@@ -72,8 +72,17 @@ def test_identical_and_repeated_pairs_are_dropped_if_that_is_asked_for() -> None
     )
     assert selected(pairs, FilterConfig(repeated=True)) == (
         [0, 1, 3],
-        ["dropped 3 pairs: repeats an earlier one (data.filter.repeated), first line 3"],
+        ["dropped 3 pairs: repeats another one (data.filter.repeated), first line 3"],
     )
+
+
+def test_a_repeated_pair_is_kept_where_it_weighs_most() -> None:
+    text = parallel(["a", "b", "a", "c", "a", "b"], ["x"] * 6)
+    dataset = Dataset("train", encoded([1] * 6), encoded([1] * 6))
+    parts = (TextPart("all", 2, 1), TextPart("clean", 3, 5), TextPart("more", 1, 1))
+    indices, report = select_pairs(dataset, FilterConfig(repeated=True), replace(text, parts=parts))
+    assert indices.tolist() == [1, 2, 3]
+    assert report == ["dropped 3 pairs: repeats another one (data.filter.repeated), first all line 1"]
 
 
 def test_nothing_left_is_an_error() -> None:

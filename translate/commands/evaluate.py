@@ -97,7 +97,7 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
     from translate.data.checks import are_swapped
     from translate.data.corpus import names_of_split, read_pair, read_split
     from translate.data.labelled import read_labelled_split, read_texts_and_labels
-    from translate.data.reading import open_corpus
+    from translate.data.reading import has_no_folder, open_corpus
 
     data = translator.config.data
     root = args.data_root or data.root
@@ -115,6 +115,11 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
         return read_pair(args.source, reference)
     if not (isinstance(data.valid, str) or args.data_root) and args.split in names_of_split("val"):
         return open_corpus(data, data.valid).in_memory()
+    if args.data_root is None and has_no_folder(data):
+        raise ConfigError(
+            "the text of this model was named file by file, so there is no folder with splits; give --data-root, or "
+            "--source and --reference"
+        )
     return read_split(root, args.split, data.source, data.target)
 
 
@@ -155,7 +160,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
 
     ConfigError if it, or the translations beside it, would replace a file that is read, or somebody's own.
     """
-    from translate.runs import is_report
+    from translate.runs import read_report
     from translate.scoring import beside
 
     name = args.source.name if args.split is None else args.split.replace("/", "-")
@@ -179,7 +184,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
         )
     if not path.name.endswith(".json"):  # It might be a file of the split's text, which is found only later.
         raise ConfigError(f"the report {path} needs a name that ends in .json: --json FILE")
-    if exists(path) and path.stat().st_size and not is_report(path):
+    if exists(path) and path.stat().st_size and read_report(path) is None:
         raise ConfigError(f"{path} is not a report and would be overwritten; name another file: --json FILE")
     return path
 

@@ -78,7 +78,10 @@ class FilterConfig(Section):
     identical: bool = Field(
         False, description="Drop pairs that have the same text on both sides, which teach a model to copy."
     )
-    repeated: bool = Field(False, description="Drop pairs that repeat an earlier one, in whichever corpus that is.")
+    repeated: bool = Field(
+        False,
+        description="Keep each pair only once: in the corpus with the greatest weight, where it occurs first.",
+    )
 
 
 class CorpusConfig(Section):
@@ -126,10 +129,6 @@ class DataConfig(CorpusConfig):
         return [text.split for text in (*self.corpora, Corpus.of(self.valid)) if text.split is not None]
 
     def conflicts(self) -> Iterator[Conflict]:
-        if not any(corpus.vocabulary for corpus in self.corpora):
-            yield Conflict(
-                "train has no corpus to learn vocabularies from; set vocabulary: true for at least one", ("train",)
-            )
         if self.source == self.target and self.splits:
             yield Conflict(
                 f"source and target are both {self.source!r}, but must tell the files of a split apart; name two "

@@ -13,7 +13,7 @@ from translate.config.keys import fields_named, is_path, items_below, kind_of, s
 from translate.config.problems import KeyPath, check
 from translate.config.schema import Config
 from translate.config.section import Section
-from translate.config.yaml_source import Given, has_comment, parse_yaml, read_yaml, to_yaml
+from translate.config.yaml_source import Given, folder_of, has_comment, parse_yaml, read_yaml, to_yaml
 from translate.errors import ConfigError
 from translate.paths import is_utf8, project_root, resolved
 
@@ -86,7 +86,7 @@ def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
         problems.append(f"{extends.place}: extends: given {show(_plain(extends, ()))}, allowed: a path")
         return given
     try:
-        inherited = _read(path.parent / _expand_home(extends.value), (*readers, resolved(path)), problems)
+        inherited = _read(folder_of(path) / _expand_home(extends.value), (*readers, resolved(path)), problems)
     except ConfigError as error:
         raise ConfigError(f"{extends.place}: extends: {error}") from None
     return _merge(inherited, given, (Config,))

@@ -139,11 +139,16 @@ def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
 def _key_path(location: tuple[int | str, ...], values: Any) -> KeyPath:
     """pydantic's location reduced to keys and sections in lists: without names of union members, and other indices."""
     path: list[str | int] = []
+    kind = None  # of the section entered last; pydantic names it once, before the keys, one of which may be the same
     for part in location:
+        if kind is not None and part == kind:
+            kind = None
+            continue
         is_item = isinstance(values, list) and isinstance(part, int) and part < len(values)
         if (is_item and isinstance(values[part], dict)) or (isinstance(values, dict) and part in values):
             path.append(part)
             values = values[part]
+            kind = _value_at(values, ("kind",))
     return tuple(path)
 
 
@@ -168,6 +173,8 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     if kinds := [kind for section in here if (kind := kind_of(section))]:
         kind = _value_at(values, (*above, "kind"))
         return f"unknown key for kind {show(kind)}; {key} belongs to {_kinds(kinds)}"
+    if above and key in map(kind_of, sections_below(str(above[-1]), _sections_at(above[:-1], values))):
+        return f"unknown key; to choose it, write kind: {key}"
     if everywhere and not here and key != "kind":
         homes = dict.fromkeys(home or "the top level" for home, _ in everywhere)
         return f"unknown key; {key!r} belongs to {' and '.join(homes)}"

@@ -89,6 +89,12 @@ class Config(Section):
                 "text.tokenizer.target_model tokenizes translations, and labels are not tokenized; leave it out",
                 ("text.tokenizer.target_model", "data.kind"),
             )
+        known = self.training.start_from is not None
+        if isinstance(self.data, DataConfig) and not (known or any(corpus.vocabulary for corpus in self.data.corpora)):
+            yield Conflict(
+                "data.train has no corpus to learn vocabularies from; set vocabulary: true for at least one",
+                ("data.train",),
+            )
         if isinstance(self.model, ModelConfig) and self.model.tie == "all" and not self.text.joint_vocabulary:
             yield Conflict(
                 "model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, or "

@@ -41,6 +41,7 @@ _REMEDIES = {
     "mapping values are not allowed here": "put text that holds ': ' in quotes",
     "expected ',' or '}', but got '?'": "put text that holds a question mark in quotes",
     "expected ',' or '}', but got '['": "put text that holds brackets in quotes",
+    "while scanning an alias": "put text that begins with * in quotes",
 }
 
 
@@ -85,10 +86,14 @@ def read_yaml(path: Path, problems: list[str]) -> Given:
         line = error.object.count(b"\n", 0, error.start) + 1
         byte = error.object[error.start]
         raise ConfigError(f"{path}:{line}: not UTF-8 (byte 0x{byte:02x}); save the file as UTF-8") from None
-    # A pipe, such as the shell makes for <(…), is in no folder of the user's.
-    folder = path.parent if path.is_file() else Path.cwd()
-    given = parse_yaml(text, lambda line: f"{path}:{line}", folder.resolve(), problems)
+    given = parse_yaml(text, lambda line: f"{path}:{line}", folder_of(path).resolve(), problems)
     return given if given.value is not None else Given({}, given.place, given.folder)
+
+
+def folder_of(path: Path) -> Path:
+    """The folder that relative paths in a config start from: its own; for a pipe, the working directory."""
+    # A pipe, such as the shell makes for <(…), is in no folder of the user's.
+    return path.parent if path.is_file() else Path()
 
 
 def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: list[str]) -> Given:
@@ -167,7 +172,8 @@ def _refuse_what_no_config_needs(text: str) -> None:
         if depth > DEEPEST:
             raise ComposerError(None, None, "nested too deeply", mark)
         if isinstance(event, yaml.AliasEvent):
-            raise ComposerError(None, None, f"*{event.anchor}: aliases are not supported; use extends", mark)
+            what = f"*{event.anchor}: aliases are not supported; use extends, or put text that begins with * in quotes"
+            raise ComposerError(None, None, what, mark)
         if tag := getattr(event, "tag", None):
             raise ComposerError(None, None, f"{tag}: tags are not supported; leave it out", mark)
 

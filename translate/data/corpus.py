@@ -183,9 +183,10 @@ def open_split(root: Path, split: str, source: str, target: str) -> TextPair:
     return scan_pair(*find_split(root, split, source, target), name=split)
 
 
-def list_splits(root: Path, source: str, target: str) -> list[str]:
-    """Names, in alphabetical order, of the splits that `root` has in both languages."""
-    return sorted(split for split, sides in _scan(root, source, target).items() if len(sides) == 2)
+def splits_in(root: Path, source: str, target: str) -> dict[str, tuple[Path, Path]]:
+    """The splits that `root` has in both languages, in alphabetical order, with their two files."""
+    found = _scan(root, source, target)
+    return {split: (sides[source], sides[target]) for split, sides in sorted(found.items()) if len(sides) == 2}
 
 
 def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, Path]:
@@ -199,9 +200,9 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
             f"Source and target language are both {source!r}, so both files of {split!r} would have the same name; "
             "name two files (--source FILE --reference FILE)."
         )
-    found = _scan(root, source, target)
+    found = _scan((root / split).parent, source, target)
     for name in names_of_split(split):
-        if sides := found.get(name):
+        if sides := found.get(Path(name).name):
             for there, missing in ((source, target), (target, source)):
                 if missing not in sides:
                     raise DataError(

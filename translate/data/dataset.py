@@ -154,7 +154,8 @@ class CorpusCache:
             return found
         name = _text_name(codecs, text)
         damaged = exists(self._folder / f"{name}.json")
-        with self._writing(), wait_for_lock(self._folder / f".{name}.lock") as alone:
+        lock = wait_for_lock(self._folder / f".{name}.lock", f"encoding {text.name}")
+        with self._writing(), lock as alone:
             found = None if damaged else self.find(codecs, text)  # Another process may have encoded it meanwhile.
             if found is not None:
                 return found

@@ -61,7 +61,7 @@ def download_multi30k(
     """
     is_new = not root.exists()
     try:
-        with wait_for_lock(root / LOCK):
+        with wait_for_lock(root / LOCK, f"downloading into {root}"):
             _fetch_missing(root, files, mirrors, timeout, report)
     except DataError:
         if is_new:  # If nothing has arrived, leave nothing behind: the path may have been a typo.

@@ -5,8 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from translate.config.data import Corpus, DataConfig, LabelledDataConfig
-from translate.data.corpus import find_split, list_splits
-from translate.data.labelled import find_labelled_split, list_labelled_splits
+from translate.data.corpus import splits_in
+from translate.data.labelled import labelled_splits_in
 from translate.data.mixing import matching_files
 from translate.errors import DataError
 
@@ -14,9 +14,8 @@ from translate.errors import DataError
 def split_files(data: DataConfig | LabelledDataConfig) -> dict[str, tuple[Path, ...]]:
     """The files of every split in the data folder. DataError if that folder cannot be read."""
     if isinstance(data, LabelledDataConfig):
-        return {split: (find_labelled_split(data.root, split),) for split in list_labelled_splits(data.root)}
-    languages = data.source, data.target
-    return {split: find_split(data.root, split, *languages) for split in list_splits(data.root, *languages)}
+        return {split: (path,) for split, path in labelled_splits_in(data.root).items()}
+    return dict(splits_in(data.root, data.source, data.target))
 
 
 def text_files(data: DataConfig | LabelledDataConfig) -> Iterator[Path]:
@@ -28,11 +27,13 @@ def text_files(data: DataConfig | LabelledDataConfig) -> Iterator[Path]:
 
 
 def named_files(data: DataConfig | LabelledDataConfig) -> Iterator[Path]:
-    """The files that the config itself names, by their patterns."""
-    if isinstance(data, LabelledDataConfig):
-        return
+    """The files that the config itself names, if they exist."""
+    for pattern in () if isinstance(data, LabelledDataConfig) else patterns(data):
+        with suppress(DataError):
+            yield from matching_files(pattern).values()
+
+
+def patterns(data: DataConfig) -> Iterator[Path]:
+    """The names of files in the config, which may have wildcards."""
     for corpus in (*data.corpora, Corpus.of(data.valid)):
-        for pattern in (corpus.source, corpus.target):
-            if pattern is not None:
-                with suppress(DataError):
-                    yield from matching_files(pattern).values()
+        yield from (pattern for pattern in (corpus.source, corpus.target) if pattern is not None)

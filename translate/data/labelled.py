@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from translate.data.corpus import ParallelText, files_in, names_of_split, read_pair, what_is_there
+from translate.data.corpus import ParallelText, files_in, names_of_split, read_pair, unpacked_name, what_is_there
 from translate.data.lines import excerpt, read_lines, text_sha256
 from translate.errors import DataError
 from translate.text.codec import compose
 
-ENDINGS = (".tsv", ".tsv.gz", ".tsv.zst")
+ENDING = ".tsv"  # and that of a packed file
 
 
 def read_labelled(path: Path, known: Collection[str] | None = None) -> ParallelText:
@@ -50,10 +50,14 @@ def read_labelled_split(root: Path, split: str, known: Collection[str] | None = 
     return read_labelled(find_labelled_split(root, split), known)
 
 
-def list_labelled_splits(root: Path) -> list[str]:
-    """Names, in alphabetical order, of the splits that `root` has."""
-    names = [path.name for path in files_in(root) if not path.name.startswith(".")]
-    return sorted({name.removesuffix(ending) for name in names for ending in ENDINGS if name.endswith(ending)})
+def labelled_splits_in(root: Path) -> dict[str, Path]:
+    """The splits that `root` has, in alphabetical order, each with its file, plain before packed."""
+    found: dict[str, Path] = {}
+    for path in files_in(root):
+        name = unpacked_name(path)
+        if name.endswith(ENDING) and not name.startswith("."):
+            found.setdefault(name.removesuffix(ENDING), path)
+    return dict(sorted(found.items()))
 
 
 def find_labelled_split(root: Path, split: str) -> Path:
@@ -62,14 +66,13 @@ def find_labelled_split(root: Path, split: str) -> Path:
     Raises:
         DataError: there is none.
     """
-    files = files_in((root / split).parent)
+    found = labelled_splits_in((root / split).parent)
     for name in names_of_split(split):
-        for ending in ENDINGS:
-            if (path := root / f"{name}{ending}") in files:
-                return path
+        if path := found.get(Path(name).name):
+            return path
     names = names_of_split(split)[1:]
     also = f" (or under the name {' or '.join(names)})" if names else ""
-    state = what_is_there(root, split, list_labelled_splits(root))
+    state = what_is_there(root, split, list(labelled_splits_in(root)))
     raise DataError(
         f"No labelled split {split!r} in {root}: looked for {split}.tsv, plain, .gz or .zst{also}. {state} "
         "Set data.root (--data-root) to the folder that has it."

@@ -19,8 +19,8 @@ PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
 BLOCK = 1 << 20  # bytes of text
 # What files that are not UTF-8 begin with, and what to do with them.
 STARTS = {
-    b"\x1f\x8b": "gzip: rename it to end in .gz",
-    b"\x28\xb5\x2f\xfd": "Zstandard: rename it to end in .zst",
+    b"\x1f\x8b": "gzip: rename it to end in .gz or, if it was compressed twice, unpack it once",
+    b"\x28\xb5\x2f\xfd": "Zstandard: rename it to end in .zst or, if it was compressed twice, unpack it once",
     b"\xfd7zXZ": "an xz archive: unpack it",
     b"BZh": "a bzip2 archive: unpack it",
     b"PK\x03\x04": "a zip archive: unpack it",

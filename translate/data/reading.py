@@ -9,15 +9,15 @@ from typing import TypeVar
 from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig
 from translate.config.schema import Config
 from translate.data.checks import check_variety
-from translate.data.corpus import ParallelText, TextPair, find_split, is_folder, open_split
+from translate.data.corpus import ParallelText, TextPair, find_split, open_split
 from translate.data.dataset import CorpusCache
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
-from translate.data.inventory import named_files, split_files
+from translate.data.inventory import named_files, patterns, split_files
 from translate.data.labelled import find_labelled_split, read_labelled_split
 from translate.data.lines import version_of
 from translate.data.mixing import join_corpora, matching_files, open_files
 from translate.errors import ConfigError, DataError
-from translate.paths import project_root
+from translate.paths import demo_corpus
 from translate.text.codec import Codec
 
 log = logging.getLogger("translate")
@@ -56,40 +56,46 @@ def _wants_multi30k(data: DataConfig) -> bool:
     return data.download and languages == {"de", "en"} and bool(data.splits) and is_to_be_downloaded(data.root)
 
 
-def check_validation_text(config: Config) -> None:
-    """Find out before training starts if the validation text is missing.
+def check_text(config: Config) -> None:
+    """Find out before millions of lines are read if some of the text is missing.
 
     Raises:
-        ConfigError: it would be that of the demo corpus, while the training text is another.
-        DataError: the split, or that of training, is not in its folder; or a file that it names does not exist.
+        ConfigError: the validation text would be that of the demo corpus, while the training text is another.
+        DataError: a split is not in its folder, or a file that the config names does not exist.
     """
     data = config.data
-    if isinstance(data.valid, FilePair):
-        for pattern in (data.valid.source, data.valid.target):
+    find: Callable[[str], object]
+    if isinstance(data, LabelledDataConfig):
+        find = partial(find_labelled_split, data.root)
+        train = [data.train]
+    else:
+        find = partial(find_split, data.root, source=data.source, target=data.target)
+        train = [corpus.split for corpus in data.corpora if corpus.split is not None]
+        if isinstance(data.valid, str) and has_no_folder(data):
+            raise ConfigError(
+                f"data.train names files, but data.valid is {data.valid!r} of the demo corpus, because no other "
+                "data.root is given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its "
+                "folder: data.root=FOLDER"
+            )
+        for pattern in patterns(data):
             for path in matching_files(pattern).values():
                 version_of(path)
-        return
-    if isinstance(data, DataConfig) and data.root == project_root() / "data" and data.splits == [data.valid]:
-        raise ConfigError(
-            f"data.train names files, but data.valid is {data.valid!r} of the demo corpus, because no other "
-            "data.root is given; name two files for it, too: data.valid={source: FILE, target: FILE}, or its "
-            "folder: data.root=FOLDER"
-        )
-    will_download = isinstance(data, DataConfig) and _wants_multi30k(data)
-    if is_folder(data.root) and not will_download:
-        find: Callable[[str], object]
-        if isinstance(data, LabelledDataConfig):
-            find = partial(find_labelled_split, data.root)
-        else:
-            find = partial(find_split, data.root, source=data.source, target=data.target)
-        if isinstance(data.train, str):
-            find(data.train)
+        if _wants_multi30k(data):
+            return
+    for split in train:
+        find(split)
+    if isinstance(data.valid, str):
         try:
             find(data.valid)
         except DataError as error:
             raise DataError(
                 f"{error} Validation selects the best model: hold out a few hundred lines of the training text for it."
             ) from None
+
+
+def has_no_folder(data: DataConfig) -> bool:
+    """Whether training text is named file by file, so that `root` is that of the demo corpus only by default."""
+    return data.root == demo_corpus() and all(corpus.split is None for corpus in data.corpora)
 
 
 def read_validation_text(config: Config, train: TextPair) -> ParallelText:
@@ -121,8 +127,11 @@ def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec,
     """Put every split of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
 
     A split that cannot be read or tokenized now is left until it is asked for; so is one too large to be a test set.
+    There is no such folder if all text is named file by file.
     """
     data = config.data
+    if isinstance(data, DataConfig) and has_no_folder(data):
+        return
     read: Callable[[str], TextPair]
     if isinstance(data, LabelledDataConfig):
         read = partial(read_labelled_split, data.root, known=codecs[1].vocabulary.words)

@@ -29,7 +29,7 @@ def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tupl
         reason = "the same text on both sides (data.filter.identical)"
         reasons.append((reason, np.fromiter(identical, bool, len(dataset))))
     if config.repeated:
-        reasons.append(("repeats an earlier one (data.filter.repeated)", _repeated(text)))
+        reasons.append(("repeats another one (data.filter.repeated)", _repeated(text)))
     reasons.append(
         (f"over {config.max_tokens} tokens on one side (data.filter.max_tokens)", longer > config.max_tokens)
     )
@@ -61,10 +61,17 @@ def _drop(reasons: Sequence[tuple[str, NDArray[np.bool_]]], text: TextPair) -> t
 
 
 def _repeated(text: TextPair) -> NDArray[np.bool_]:
-    """Which pairs repeat an earlier one; held as 8 bytes each, because there may be millions."""
+    """Which pairs to drop so that each is kept once: where its weight is greatest, or else where it occurs first.
+
+    Numbers of 8 bytes stand for them, because there may be millions.
+    """
     hashes = np.fromiter(map(hash, zip(text.source, text.target, strict=True)), np.int64, len(text.source))
     repeated = np.ones(len(hashes), dtype=bool)
-    repeated[np.unique(hashes, return_index=True)[1]] = False
+    heaviest_first = np.arange(len(hashes))
+    if text.parts:
+        weights = np.repeat([part.weight for part in text.parts], [part.pairs for part in text.parts])
+        heaviest_first = np.argsort(-weights, kind="stable")
+    repeated[heaviest_first[np.unique(hashes[heaviest_first], return_index=True)[1]]] = False
     return repeated
 
 
