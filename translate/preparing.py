@@ -10,7 +10,13 @@ from translate.config.data import DataConfig, FilterConfig, LabelledDataConfig
 from translate.config.schema import Config
 from translate.config.text import BpeTokenizerConfig
 from translate.data.batching import BatchPlan
-from translate.data.checks import log_unknown_share, refuse_swapped_files, warn_of_copies, warn_of_shifts
+from translate.data.checks import (
+    log_unknown_share,
+    refuse_swapped_files,
+    warn_of_copies,
+    warn_of_long_lines,
+    warn_of_shifts,
+)
 from translate.data.corpus import ParallelText, TextPair
 from translate.data.dataset import CorpusCache, Dataset
 from translate.data.reading import (
@@ -66,6 +72,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     if not dataset.labelled:
         warn_of_shifts(dataset.source.lengths, dataset.target.lengths, text)
         warn_of_shifts(valid_set.source.lengths, valid_set.target.lengths, valid_text)
+        warn_of_long_lines(valid_set, valid_text, filters.max_tokens)
     log_unknown_share(valid_set)
     encode_other_splits(config, cache, codecs)
     return PreparedText(text, valid_text, codecs, dataset, valid_set)

@@ -16,7 +16,7 @@ from typing import Any
 
 from translate.errors import CheckpointError
 from translate.files import atomic_write, try_lock, writing
-from translate.paths import exists, project_root, resolved
+from translate.paths import demo_corpus, exists, project_root, resolved
 from translate.storage import read_tensors, tensor_files
 
 WRITTEN = "# Written by training: all settings of this run.\n"  # begins its config.yaml
@@ -200,9 +200,11 @@ def newest_model() -> Path:
     files = {*folder.glob("*/finished.json"), *folder.rglob("finished.json")}  # rglob does not follow links to folders
     finished = [run for file in files if (run := RunFolder(file.parent)).model.is_file()]
     if not finished:
+        train = (
+            "python scripts/train.py --config configs/demo.yaml" if demo_corpus() else "translate-train --config FILE"
+        )
         raise CheckpointError(
-            f"no finished run under {folder}; train one with: python scripts/train.py --config configs/demo.yaml, "
-            "or name a model file with --checkpoint FILE"
+            f"no finished run under {folder}; train one with: {train}, or name a model file with --checkpoint FILE"
         )
     return max(finished, key=lambda run: run.finished.stat().st_mtime).model
 

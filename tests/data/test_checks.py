@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from translate.config.data import DataConfig, FilterConfig
-from translate.data.checks import check_variety, refuse_swapped_files, warn_of_copies, warn_of_shifts
+from translate.data.checks import (
+    check_variety,
+    refuse_swapped_files,
+    warn_of_copies,
+    warn_of_long_lines,
+    warn_of_shifts,
+)
 from translate.data.corpus import ParallelText, TextPair, TextPart
+from translate.data.dataset import Dataset, EncodedText
 from translate.errors import ConfigError, DataError
 
 RNG = np.random.default_rng(1)
@@ -64,6 +71,19 @@ def test_the_place_is_that_in_its_corpus(caplog: pytest.LogCaptureFixture) -> No
     text = replace(TEXT, parts=(TextPart("clean", 900, 1), TextPart("crawled", 1100, 1)))
     (message,) = said(SOURCE, np.concatenate([TARGET[:1100], TARGET[1100:][::-1]]), caplog, text)
     assert message.startswith("train: from crawled line 301 to crawled line 500, source and target lengths")
+
+
+def test_lines_that_training_drops_make_validation_slow(caplog: pytest.LogCaptureFixture) -> None:
+    lengths = [3, 200, 201, 4, 900]
+    source, target = (EncodedText(np.zeros(9999, np.uint16), np.cumsum([0, *side])) for side in (lengths, [999] * 5))
+    valid, text = Dataset("val", source, target), replace(TEXT, name="val")
+    warn_of_long_lines(valid, text, 900)
+    assert caplog.messages == []
+    warn_of_long_lines(valid, text, 200)
+    assert caplog.messages == [
+        "val: pairs longer than any trained on (data.filter.max_tokens is 200): 2, the first in line 3, of 201 tokens; "
+        "each validation may take much longer because of them"
+    ]
 
 
 def test_blank_pairs_are_no_copies(caplog: pytest.LogCaptureFixture) -> None:

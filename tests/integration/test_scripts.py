@@ -109,6 +109,14 @@ def test_help(script: str, folder: str) -> None:
     assert done.stdout.startswith(f"usage: {script}.py ".encode())
 
 
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_commands_as_modules(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", f"translate.commands.{script}", "--help"], cwd=ROOT, capture_output=True
+    )
+    assert done.stdout.startswith(f"usage: {script}.py ".encode())
+
+
 def test_console_entry_points() -> None:
     entries = importlib.metadata.distribution("translate").entry_points
     found = {entry.name: entry.value for entry in entries if entry.group == "console_scripts"}

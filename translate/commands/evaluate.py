@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -225,3 +226,7 @@ def describe(settings: "DecodingConfig") -> str:
         most_probable = f" from the {settings.top_k} most probable tokens" if settings.top_k else ""
         return f"sampling{most_probable}, temperature {settings.temperature:g}, seed {settings.seed}"
     return f"beam search, beam size {settings.beam_size}, length penalty {settings.length_penalty:g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

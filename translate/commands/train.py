@@ -143,3 +143,7 @@ def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
             f"{args.config} is in one run's folder, but its output is another, {run_folder.path}; choose one: "
             f"output={here} or output={run_folder.path}"
         )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -185,3 +185,7 @@ def report_unknown(translator: "Translator", lines: Sequence[str], first: int) -
         if words := translator.unknown_words(line):
             shown = (word if word.isprintable() else ascii(word) for word in words)
             log.info("line %d: unknown: %s", number, " ".join(shown))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -150,6 +150,18 @@ def _ranks(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
     return lengths.argsort(kind="stable").argsort(kind="stable")
 
 
+def warn_of_long_lines(valid: Dataset, text: TextPair, most: int) -> None:
+    """Warn of validation sources of more than `most` tokens, which training drops: to translate one token by token may
+    take longer than all others, above all by a model that has learned little yet."""
+    lengths = valid.source.lengths
+    if (long := np.flatnonzero(lengths > most)).size:
+        log.warning(
+            "%s: %s longer than any trained on (data.filter.max_tokens is %d): %d, the first in %s, of %d tokens; each "
+            "validation may take much longer because of them",
+            *(text.name, text.unit, most, long.size, text.place(int(long[0])), lengths[long[0]]),
+        )
+
+
 def log_unknown_share(valid: Dataset) -> None:
     """Log which share of the validation text the vocabularies lack; accuracy and perplexity count it like any word."""
     shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (valid.source, valid.target)]
