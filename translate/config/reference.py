@@ -26,10 +26,11 @@ training:
 ```
 
 **Extending.** The file that extends wins, key by key; the file it extends can extend another. Where it chooses another
-`kind` (of optimizer, say), the inherited settings that only the old kind has are dropped.
+`kind` (of optimizer, say), the inherited settings that only the old kind has are dropped. Those that both have are kept:
+give a new optimizer its own `lr`.
 
 **Overrides.** On the command line, `section.key=value` changes one key for one run: `training.max_epochs=20`,
-`training.optimizer.kind=adam`, `training.optimizer.betas=[0.9,0.98]`, `training.max_steps=null`. They win over the
+`training.optimizer={kind: adam, lr: 5e-4}` (in quotes, for the shell), `training.max_steps=null`. They win over the
 file, later ones over earlier ones, and are read by the same rules.
 
 **Paths.** A relative path in a file starts from the folder of that file, one in an override or in a config that comes
