@@ -1,10 +1,13 @@
 """Work divided among threads: results in order, and a failure ends all of it."""
 
+import gc
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from contextlib import suppress
 
 import pytest
 import torch
@@ -72,6 +75,32 @@ def test_a_signal_while_only_another_thread_works_ends_that_work() -> None:
     with pytest.raises(KeyboardInterrupt):
         divided(work, range(2), 2)
     assert stopped == [True]
+
+
+class Tensors:
+    """Stands for what a worker holds when memory runs out."""
+
+
+@pytest.mark.parametrize("thread", ["MainThread", "worker_0"])
+def test_an_error_keeps_nothing_alive_of_the_worker_that_failed(thread: str) -> None:
+    held: list[weakref.ref[Tensors]] = []
+    both = threading.Barrier(2, timeout=10)
+
+    def work(item: int, check: Callable[[], None]) -> None:
+        both.wait()
+        if threading.current_thread().name == thread:
+            tensors = Tensors()
+            held.append(weakref.ref(tensors))
+            raise MemoryError
+
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(MemoryError):
+            divided(work, range(2), 2)
+        assert held[0]() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(("workers", "failing"), [(2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])

@@ -182,8 +182,10 @@ def test_weights_are_held_once(tmp_path: Path) -> None:
 
 
 def test_no_translations_and_no_models(translator: Translator) -> None:
-    with pytest.raises(ValueError, match="n must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="n and first_line must be at least 1, not 0 and 1"):
         translator.n_best(["ein Hund"], 0, translator.settings(search="greedy"))
+    with pytest.raises(ValueError, match="n and first_line must be at least 1, not 1 and 0"):
+        translator.n_best(["ein Hund"], 1, first_line=0)
     with pytest.raises(ValueError, match="no model file is given"):
         Translator.load([])
 

@@ -97,7 +97,8 @@ def evaluate(
 
     Raises DataError if there is nothing to score or if the counts differ.
     """
-    _check_counts(hypotheses, references)
+    for translated in (references, *others):
+        _check_counts(hypotheses, translated)
     tokenizer = bleu_tokenizer(language)
     # `force` spares its hint at tokenized text, which names an option that is not ours: see tokenized_warning().
     bleu = BLEU(tokenize=tokenizer, force=True)

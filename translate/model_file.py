@@ -33,7 +33,7 @@ class SavedModel:
     weights: dict[str, Tensor]
     about: dict[str, Any]
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the file. CheckpointError if that fails."""
         values = {
             "format": FORMAT,
@@ -42,12 +42,12 @@ class SavedModel:
             "source": self.source.to_dict(),
             "target": self.target.to_dict(),
         }
-        write_tensors(path, self.weights, values)
+        write_tensors(Path(path), self.weights, values)
 
     @classmethod
-    def load(cls, path: Path) -> "SavedModel":
+    def load(cls, path: str | Path) -> "SavedModel":
         """Read a model file. CheckpointError if it is missing, damaged, or not a model."""
-        tensors, values = read_tensors(path)
+        tensors, values = read_tensors(Path(path))
         if values.get("format") != FORMAT:
             found = values.get("format", "unknown")
             raise CheckpointError(

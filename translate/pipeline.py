@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +350,9 @@ def finish(
             "the loss was infinite or NaN at every validation: the model is useless; lower training.optimizer.lr, or "
             "check that training.optimizer.eps is large enough, and start over with --overwrite"
         )
+    best = SavedModel.load(run.model)
+    if best.config.decoding != config.decoding:  # The run was resumed with another search since that model was written.
+        replace(best, config=best.config.model_copy(update={"decoding": config.decoding})).save(run.model)
     summary = {
         **about,
         "updates": progress.step,

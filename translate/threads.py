@@ -88,7 +88,13 @@ def divided(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], work
         except BaseException:
             abandoned.set()
             raise
-    for error in errors:
-        if error is not None and not isinstance(error, CancelledError):
-            raise error
+    try:
+        for error in errors:
+            if error is not None and not isinstance(error, CancelledError):
+                raise error
+    finally:
+        # An error leads to this frame, and these lead to the error: in such a circle, tensors would outlive the retry.
+        others.clear()
+        errors.clear()
+        error = None
     return [results[number] for number in range(len(items))]

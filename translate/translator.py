@@ -112,6 +112,7 @@ class Translator:
         Raises:
             TypeError: `lines` is a single text, or one of them is not text.
             ConfigError: a setting is unknown, out of range, or does not apply to the search.
+            DataError: memory runs out with a single sentence.
         """
         return [best[0].text for best in self.n_best(lines, 1, self.settings(**settings))]
 
@@ -130,7 +131,7 @@ class Translator:
 
         Raises:
             TypeError: `lines` is a single text, or one of them is not text.
-            ValueError: `n` is less than 1.
+            ValueError: `n` or `first_line` is less than 1.
             ConfigError: greedy search, or a beam narrower than `n`, cannot give that many. Sampling can.
             DataError: memory runs out with a single sentence.
         """
@@ -149,8 +150,8 @@ class Translator:
         first_line: int = 1,
     ) -> list[list[Translation]]:
         """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
-        if n < 1:
-            raise ValueError(f"n must be at least 1, not {n}")
+        if n < 1 or first_line < 1:
+            raise ValueError(f"n and first_line must be at least 1, not {n} and {first_line}")
         if settings.search == "greedy" and n > 1:
             raise ConfigError(
                 f"greedy search finds one translation of each sentence, not {n}; use beam search or sampling"

@@ -17,6 +17,7 @@ import pytest
 import torch
 from tiny_project import Call, Outcome, Project, write_lines
 
+from translate import pipeline
 from translate.commands import companions, train
 from translate.commands.train import main
 from translate.config.loading import load_config
@@ -527,6 +528,18 @@ def test_a_run_is_resumed_where_there_is_something_and_else_begun(run: Run, untr
     said = run("--resume-or-start", "training.max_steps=3")
     assert (said.code, "resuming after update 2 of 3" in said.err) == (0, True)
     assert newest == "step-00000002.safetensors"
+
+
+def test_a_search_that_was_changed_when_resuming_is_that_of_the_model(
+    run: Run, untrained: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("training.max_steps=1").code == 0
+    model = SavedModel.load(str(untrained.model))
+    monkeypatch.setattr(pipeline.BestModel, "__call__", lambda *_: None)  # as if none were better
+    assert run("--resume", "training.max_steps=2", "decoding.beam_size=4").code == 0
+    found = SavedModel.load(untrained.model)
+    assert (model.config.decoding.beam_size, found.config.decoding.beam_size) == (3, 4)
+    assert all(torch.equal(found.weights[name], weight) for name, weight in model.weights.items())
 
 
 def which_is_meant(copy: Path, original: Path) -> str:

@@ -184,6 +184,34 @@ def test_a_batch_size_for_one_sentence_is_not_shared(two_threads: None, monkeypa
     assert threads == {1}
 
 
+@pytest.mark.parametrize(
+    ("settings", "n_best", "rows"),
+    [
+        ({"search": "greedy"}, 1, 20),
+        ({"search": "beam", "beam_size": 5}, 1, 20),
+        ({"search": "beam", "beam_size": 20}, 1, 5),
+        ({"search": "sample"}, 5, 20),
+        ({"search": "sample"}, 50, 2),
+        ({"search": "sample"}, 1000, 1),
+    ],
+)
+def test_with_many_hypotheses_a_batch_has_fewer_sentences(
+    settings: dict[str, Any], n_best: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise memory would grow with their number."""
+    found: list[int] = []
+    model = random_model()
+    start = model.start
+
+    def note(source_BS: Tensor, mask_BS: Tensor) -> Any:
+        found.append(len(source_BS))
+        return start(source_BS, mask_BS)
+
+    monkeypatch.setattr(model, "start", note)
+    search(model, [[4, 5, 6]] * 20, config(**settings, max_extra=0, batch_tokens=80), n_best=n_best)
+    assert max(found) == rows
+
+
 def test_what_ends_one_worker_ends_the_search(two_threads: None) -> None:
     def check() -> None:
         raise Interrupted(SIGTERM)
@@ -296,14 +324,14 @@ def test_specials_never_come_out(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
 @pytest.mark.parametrize(
     ("max_ratio", "max_extra", "words"),
-    [(1.0, 0, [1, 3, 10]), (0.01, 0, [1, 1, 1]), (1.5, 2, [4, 7, 17]), (2.0, 10, [12, 16, 30])],
+    [(1.0, 0, [1, 3, 25]), (0.01, 0, [1, 1, 1]), (1.5, 2, [4, 7, 40]), (2.2, 10, [13, 17, 65])],
 )
 def test_limits(search_by: str, max_ratio: float, max_extra: int, words: list[int]) -> None:
     model = random_model(seed=5)
     with torch.no_grad():
         model.projection.bias[EOS] -= 1000  # A model that never ends by itself.
     settings = config(search=search_by, beam_size=2, max_ratio=max_ratio, max_extra=max_extra)
-    found = search(model, [[4], [4, 5, 6], list(range(4, 14))], settings)
+    found = search(model, [[4], [4, 5, 6], [4, 5, 6, 7, 8] * 5], settings)
     assert [(len(h.tokens), h.finished) for (h,) in found] == [(length + 1, False) for length in words]
 
 

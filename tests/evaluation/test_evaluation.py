@@ -115,6 +115,11 @@ def test_sentences_without_any_reference_are_warned_of() -> None:
     assert found.format().endswith(f"warning: {found.warning}")
 
 
+def test_further_references_that_are_too_few() -> None:
+    with pytest.raises(DataError, match="2 translations cannot be scored against 1 references"):
+        evaluate(["a", "b"], ["a", "b"], others=[["a"]])
+
+
 def test_a_blank_further_reference_changes_nothing() -> None:
     translations = ["the cat sat on the mat"] * 3 + ["short"]
     references = ["the cat sat on the mat"] * 3 + ["a much longer reference sentence"]

@@ -311,6 +311,10 @@ def test_grown_sinusoids_are_those_made_at_once() -> None:
     assert "table_TD" not in positions.state_dict()
 
 
+def test_sinusoids_take_no_room_for_positions_that_have_not_occurred() -> None:
+    assert len(SinusoidalPositions(d_model=8, max_positions=10**9).table_TD) == 512
+
+
 def test_positions_are_taken_from_start_to_stop() -> None:
     for positions in (SinusoidalPositions(d_model=8), LearnedPositions(d_model=8, max_positions=10)):
         assert torch.equal(positions(4, 7), positions(0, 10)[4:7])

@@ -1,7 +1,9 @@
 """Passes in several threads give the gradients, and the figures, of passes one after the other."""
 
+import gc
 import threading
-from contextlib import nullcontext
+import weakref
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -140,6 +142,30 @@ def test_an_error_is_raised_once_all_workers_are_done() -> None:
     expected_sums, expected = passed(update_of(1))
     assert sums == pytest.approx(expected_sums)
     assert all(torch.allclose(found[name], expected[name], atol=1e-6) for name in expected)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_error_keeps_no_tensor_of_its_pass_alive(failing: int) -> None:
+    """The same update is tried again, with smaller batches, and needs the memory."""
+    update, held = update_of(2), []
+    plain = update._pass
+
+    def work(forward: Any, batch: Batch, share: float) -> torch.Tensor:
+        if batch is BATCHES[failing]:
+            tensor = torch.ones(3)
+            held.append(weakref.ref(tensor))
+            raise RuntimeError("not enough memory")
+        return plain(forward, batch, share)
+
+    update._pass = work
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(RuntimeError):
+            passed(update, BATCHES[:2])
+        assert held[0]() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("failing", [False, True])

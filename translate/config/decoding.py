@@ -52,5 +52,6 @@ class DecodingConfig(Section):
     batch_tokens: PositiveInt = Field(
         4096,
         description="Batch size in source tokens, including padding; smaller if memory runs out. On a CPU, two workers "
-        "share it: each searches batches of half the size.",
+        "share it: each searches batches of half the size. With more than 5 hypotheses or samples of each sentence, "
+        "batches are smaller in proportion.",
     )

@@ -24,6 +24,7 @@ from translate.threads import divided, workers_for
 
 # What a translation never contains. Instead of unk, the model's next best word takes its place.
 FORBIDDEN = (UNK, PAD, BOS)
+USUAL_BEAM = 5  # hypotheses of a sentence for which decoding.batch_tokens is meant; also for fewer
 LEAST_RATIO = 2.0  # tokens of the longest translation for each source token, if nothing else is known
 
 
@@ -52,9 +53,12 @@ def search(
     lengths = np.array([len(source) for source in sources], dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
-    workers = workers_for(next(model.parameters()).device, 1 + lengths, config.batch_tokens)
+    # The memory of a batch grows with the hypotheses of each sentence: with many, it has fewer sentences.
+    hypotheses = {"greedy": 1, "beam": config.beam_size, "sample": n_best}[config.search]
+    most_tokens = max(1, config.batch_tokens * USUAL_BEAM // max(USUAL_BEAM, hypotheses))
+    workers = workers_for(next(model.parameters()).device, 1 + lengths, most_tokens)
     # On a CPU, workers share the memory that a batch may take, and each searches a smaller one.
-    bounds = split_into_batches(1 + lengths[order], config.batch_tokens // workers, None)
+    bounds = split_into_batches(1 + lengths[order], most_tokens // workers, None)
     batches = [order[start:stop] for start, stop in bounds]
 
     def search_places(places: NDArray[np.integer], check_worker: Callable[[], None]) -> list[list[Hypothesis]]:
@@ -85,7 +89,8 @@ def _search_batch(
     source_BS, mask_BS = pad_rows([np.append(source, EOS) for source in sources])
     state = model.start(source_BS.to(device), mask_BS.to(device))
     lengths = mask_BS.sum(1).numpy() - 1
-    most = np.ceil((config.max_ratio or LEAST_RATIO) * lengths).astype(np.int64) + config.max_extra + 1
+    # Rounded first, because 2.2 * 25 is slightly more than 55.
+    most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * lengths, 6)).astype(np.int64) + config.max_extra + 1
     limits = torch.from_numpy(np.minimum(most, model.longest)).to(device)
     forbidden = torch.tensor(FORBIDDEN, device=device)
 

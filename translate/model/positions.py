@@ -18,7 +18,8 @@ NO_LIMIT = sys.maxsize
 class SinusoidalPositions(nn.Module):
     """Sines and cosines of geometrically growing wavelengths (Vaswani et al., 2017, section 3.5).
 
-    position p, dimension 2i: sin(p / 10000^(2i/D)); dimension 2i + 1: the cosine. The table grows on demand.
+    position p, dimension 2i: sin(p / 10000^(2i/D)); dimension 2i + 1: the cosine. The table grows on demand, from 512
+    positions at most.
     """
 
     longest = NO_LIMIT
@@ -26,7 +27,7 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, *, d_model: int, max_positions: int = 512) -> None:
         super().__init__()
-        self.register_buffer("table_TD", sinusoids(max_positions, d_model), persistent=False)
+        self.register_buffer("table_TD", sinusoids(min(max_positions, 512), d_model), persistent=False)
 
     def forward(self, start: int, stop: int) -> Tensor:
         """Vectors of the positions `start` to `stop - 1`: (stop - start, D)."""

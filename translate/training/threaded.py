@@ -58,7 +58,10 @@ class ThreadedUpdate(Update):
                 sums = self._passes(*own)
             finally:
                 wait(futures)  # If one raises, the others must not still be running while the error is handled.
-        sums = total([sums, *(future.result() for future in futures)])
+        found = [sums]
+        while futures:  # A variable with a future that failed would keep the tensors of its pass alive for the retry.
+            found.append(futures.pop(0).result())
+        sums = total(found)
         self._sum_up()
         return sums
 

@@ -33,6 +33,7 @@ from translate.training.tracking import Bar, MetricsLog
 from translate.training.update import Pass
 
 NON_FINITE_UPDATES = 10  # in a row, after which training stops
+RELEASE_EVERY = 50  # updates, after which free memory is returned: each time, the next updates take longer
 
 
 T = TypeVar("T")
@@ -163,6 +164,7 @@ class Trainer:
                 self._reserve()
             if self.progress.step % self.config.log_every == 0:
                 self._log()
+            if self.progress.step % RELEASE_EVERY == 0:
                 release_memory()
             if self.signal:
                 raise Interrupted(self.signal)
