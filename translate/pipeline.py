@@ -17,7 +17,7 @@ from torch import Tensor
 
 from translate.allocation import explained_lack_of_memory, keep_memory
 from translate.config.data import LabelledDataConfig
-from translate.config.loading import config_to_dict, differences, dump_config
+from translate.config.loading import config_to_dict, differences, dump_config, flat
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Indices
 from translate.data.corpus import TextPair
@@ -37,7 +37,7 @@ from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
 from translate.paths import commit, resolved
 from translate.preparing import PreparedText, plan_batches, prepare_text, training_set, with_max_ratio
-from translate.resuming import has_another_length, refuse_changed_settings, refuse_changes
+from translate.resuming import has_another_length, is_place, refuse_changed_settings, refuse_changes
 from translate.runs import RunFolder, would_be_replaced
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
@@ -304,10 +304,7 @@ def refuse_different(identity: Mapping[str, Any], processes: Processes) -> None:
 
     Where files are may differ, and so may the device and the number of threads.
     """
-    config = {key: value for key, value in identity["config"].items() if key not in ("output", "device", "threads")}
-    places = ("root", "train", "valid", "download", "cache")
-    config["data"] = {key: value for key, value in config["data"].items() if key not in places}
-    config["training"] = {**config["training"], "start_from": None}
+    config = {key: value for key, value in flat(identity["config"]).items() if not is_place(key)}
     given = json.dumps({**identity, "config": config}, sort_keys=True).encode()
     # 48 bits, which a floating-point number holds exactly.
     if not processes.agree_on(int.from_bytes(hashlib.sha256(given).digest()[:6], "big")):

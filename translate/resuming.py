@@ -1,5 +1,6 @@
 """What may change when a run is resumed: settings that do not affect its updates, and in some runs their number."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from translate.config.loading import config_from_dict, config_to_dict, differences
@@ -7,18 +8,22 @@ from translate.config.schema import Config
 from translate.config.training import DecayConfig
 from translate.errors import CheckpointError, ConfigError
 
-# Settings that say where files are, what is shown and how processes share the work, but not what is computed. Those of
-# text are here because its content is compared, those of decoding because validation always searches greedily.
-FREE_TO_CHANGE = (
+# Settings that say where files are and where to compute. Those of text are here because its content is compared.
+PLACES = (
     "output",
     "device",
-    "processes",
     "threads",
     "data.root",
     "data.train",
     "data.valid",
     "data.download",
     "data.cache",
+    "training.start_from",
+)
+# Further ones that do not say what is computed. Validation always searches greedily.
+FREE_TO_CHANGE = (
+    *PLACES,
+    "processes",
     "decoding.search",
     "decoding.beam_size",
     "decoding.length_penalty",
@@ -26,7 +31,6 @@ FREE_TO_CHANGE = (
     "decoding.top_k",
     "decoding.seed",
     "decoding.batch_tokens",
-    "training.start_from",
     "training.activation_checkpointing",
     "training.checkpoint_every",
     "training.keep_last",
@@ -82,7 +86,16 @@ def has_another_length(before: dict[str, Any], now: dict[str, Any]) -> bool:
 
 def is_free_to_change(key: str) -> bool:
     """Whether any run may be resumed with another value of this setting."""
-    return any(key == free or key.startswith(f"{free}.") for free in FREE_TO_CHANGE)
+    return _is_among(key, FREE_TO_CHANGE)
+
+
+def is_place(key: str) -> bool:
+    """Whether this setting says where something is, so that processes of one run may have other values."""
+    return _is_among(key, PLACES)
+
+
+def _is_among(key: str, keys: Sequence[str]) -> bool:
+    return any(key == each or key.startswith(f"{each}.") for each in keys)
 
 
 def _text(identity: list[Any]) -> list[Any]:

@@ -35,7 +35,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     if problems or config is None:
         raise ConfigError(_report(problems, str(path)))
     config = _complete(config, path.stem)
-    for key, value in _flat(config_to_dict(config)).items():
+    for key, value in flat(config_to_dict(config)).items():
         if not is_utf8(json.dumps(value, ensure_ascii=False)):
             raise ConfigError(f"{path}: {key}: {value!a} is not UTF-8; rename that file or folder, or choose another")
     return config
@@ -61,12 +61,20 @@ def config_from_dict(values: dict[str, Any]) -> Config:
 
 def differences(old: Config, new: Config) -> dict[str, str]:
     """A line for each setting that is not the same, by its key, as in `training.optimizer.lr: 0.001 → 0.002`."""
-    before, after = _flat(config_to_dict(old)), _flat(config_to_dict(new))
+    before, after = flat(config_to_dict(old)), flat(config_to_dict(new))
     return {
         key: f"{key}: {_shown(before, key)} → {_shown(after, key)}"
         for key in {**before, **after}
         if (key in before, before.get(key)) != (key in after, after.get(key))
     }
+
+
+def flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """The single values by their dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
+    return found
 
 
 def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
@@ -212,11 +220,3 @@ def _report(problems: list[str], where: str) -> str:
 
 def _shown(flat: dict[str, Any], key: str) -> str:
     return show(flat[key]) if key in flat else "absent"
-
-
-def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """The single values by their dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
-    return flat

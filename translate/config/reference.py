@@ -21,6 +21,7 @@ once, each with its file and line.
 extends: multi30k.yaml      # start from another config; its path is relative to this file's folder
 model:
   d_model: 512
+  heads: 8
 training:
   optimizer: {kind: adam, lr: 3e-4}
 ```
