@@ -67,4 +67,5 @@ def test_without_a_folder_no_other_split_is_encoded(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(reading, "split_files", listed)
     files = {"source": tmp_path / "a.de", "target": tmp_path / "a.en"}
     data = DataConfig(root=project_root() / "data", train=Corpus(**files), valid=FilePair(**files))
-    encode_other_splits(Config(data=data), CorpusCache(tmp_path / "cache"), ())  # type: ignore[arg-type]
+    codecs: Any = ()
+    encode_other_splits(Config(data=data), CorpusCache(tmp_path / "cache"), codecs)
