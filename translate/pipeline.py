@@ -337,7 +337,7 @@ def finish(
     """Mark a run as over, with what is known `about` it and how long it took.
 
     Raises:
-        CheckpointError: its model is gone.
+        CheckpointError: its model is gone or damaged.
         TrainingError: its model is useless.
     """
     if not run.model.is_file():
@@ -347,16 +347,15 @@ def finish(
             "the loss was infinite or NaN at every validation: the model is useless; lower training.optimizer.lr, or "
             "check that training.optimizer.eps is large enough, and start over with --overwrite"
         )
-    best = SavedModel.load(run.model)
+    best, metric = SavedModel.load(run.model), config.training.best
     if best.config.decoding != config.decoding:  # The run was resumed with another search since that model was written.
         replace(best, config=best.config.model_copy(update={"decoding": config.decoding})).save(run.model)
     summary = {
         **about,
         "updates": progress.step,
         "target_tokens": progress.target_tokens,
-        "best_update": progress.best_step,
-        # The loss is stored as a negative number, so that more is better.
-        f"best_{config.training.best}": abs(progress.best_figure),
+        "best_update": best.about["validation"]["step"],
+        f"best_{metric}": best.about["validation"]["nll" if metric == "loss" else metric],
         **{name: round(number, 1) for name, number in seconds.items()},
     }
     log.info(
