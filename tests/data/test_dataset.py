@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import spacy
 
 from translate.config.text import TextConfig, WordTokenizerConfig
 from translate.data import dataset as dataset_module
@@ -243,6 +244,16 @@ def test_another_version_of_spacy_encodes_anew(
     why = [message for message in caplog.messages if "learning tokenizers" not in message]
     assert len(why) == (2 if anew else 0)
     assert all("but 99.0 is installed" in message for message in why)
+
+
+def test_a_spacy_model_in_a_folder_has_a_version(tmp_path: Path) -> None:
+    nlp, versions = spacy.blank("en"), []
+    for word in ("ab", "ab", "cd"):
+        nlp.tokenizer.add_special_case(word, [{"ORTH": word[0]}, {"ORTH": word[1]}])
+        nlp.to_disk(tmp_path)
+        versions.append(dataset_module._version(str(tmp_path)))
+    assert versions[0] == versions[1] != versions[2]
+    assert dataset_module._version(str(tmp_path / "none")) is None
 
 
 @pytest.mark.parametrize("language", ["de", "en"])

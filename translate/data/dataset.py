@@ -12,7 +12,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -253,7 +253,10 @@ def _digest(content: Any) -> str:
 
 
 def _version(package: str) -> str | None:
+    """The installed version of a package, or the digest of a spaCy model's tokenizer in a folder; None if neither."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return None
+        with suppress(OSError):
+            return hashlib.sha256((Path(package) / "tokenizer").read_bytes()).hexdigest()
+    return None
