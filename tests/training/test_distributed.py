@@ -1,5 +1,6 @@
 """What several processes agree on, and that a process by itself is the simplest case of it."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -38,6 +39,28 @@ def test_without_nccl_processes_still_meet(nccl: bool, backend: str, monkeypatch
     monkeypatch.setattr(dist, "init_process_group", lambda backend, **_: backends.append(backend))
     Group(None, 0, 1)
     assert backends == [backend]
+
+
+@pytest.mark.parametrize("by_torchrun", [True, False])
+def test_torchrun_cannot_end_a_process_that_is_about_to_report_the_death_of_another(
+    by_torchrun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    if by_torchrun:
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    got: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: got.append(number))
+    try:
+        with pytest.raises(ValueError, match="unrelated"), group_of(1, 2):
+            raise ValueError("unrelated")
+        signal.raise_signal(signal.SIGTERM)
+        assert got == [signal.SIGTERM]
+        with pytest.raises(TrainingError, match="another process of this run has ended"), group_of(1, 2):
+            raise RuntimeError("[gloo] Connection closed by peer")
+        signal.raise_signal(signal.SIGTERM)
+        assert len(got) == (1 if by_torchrun else 2)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])

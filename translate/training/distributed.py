@@ -8,6 +8,7 @@ import gc
 import json
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,7 +32,7 @@ from torch.distributed.rendezvous import rendezvous
 from translate.allocation import explained_lack_of_memory
 from translate.data.batching import Indices
 from translate.errors import ConfigError, DataError, TrainingError
-from translate.training.interrupt import SHUTDOWN, Interrupted
+from translate.training.interrupt import SHUTDOWN, Interrupted, under_torchrun
 
 # How long a process waits for the others, which may be encoding a corpus or validating. A dead process is noticed at
 # once, because its connections close.
@@ -119,6 +120,7 @@ class Group(Processes):
 
     Raises:
         TrainingError: on leaving its `with` statement, in place of PyTorch's error when another process has ended.
+            From then on, SIGTERM is ignored under torchrun, which kills processes that do not end.
     """
 
     def __init__(self, store: Any, rank: int, count: int) -> None:
@@ -174,6 +176,8 @@ class Group(Processes):
     ) -> None:
         # Gloo's errors are plain RuntimeErrors.
         if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower()):
+            if under_torchrun():  # It now asks all others to end, perhaps before this one has said why it ends.
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
             # NCCL may have failed for another reason, so quote it.
             detail = "" if "gloo" in str(error).lower() else f" ({first_line(error)})"
             raise TrainingError(
