@@ -116,7 +116,7 @@ def train(
     last = config.training.average_last
     trainer = Trainer(
         model=model,
-        dataset=training_set(config, text.train_set, text.train, text.codecs, model),
+        dataset=training_set(config, text.train_set, text.codecs, model),
         plan=plan,
         config=config.training,
         device=device,

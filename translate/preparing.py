@@ -110,19 +110,15 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
     return plan
 
 
-def training_set(
-    config: Config, dataset: Dataset, text: TextPair, codecs: tuple[Codec, Codec], model: Model
-) -> TrainingSet:
+def training_set(config: Config, dataset: Dataset, codecs: tuple[Codec, Codec], model: Model) -> TrainingSet:
     """The pairs to train on: those of `dataset`, or with BPE-dropout the same ones cut differently in each epoch."""
     tokenizer = config.text.tokenizer
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
         return dataset
     longest = min(config.data.filter.max_tokens, model.longest - 1)
-    resegmented = ResegmentedDataset(
-        dataset, text.in_memory(), codecs, share=tokenizer.dropout, longest=longest, seed=config.seed
-    )
+    resegmented = ResegmentedDataset(dataset, codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
     log.info(
         "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much",
-        *(text.name, 100 * (resegmented.lengthening() - 1)),
+        *(dataset.name, 100 * (resegmented.lengthening() - 1)),
     )
     return resegmented

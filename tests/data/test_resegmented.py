@@ -30,7 +30,7 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Encoded:
 
 def resegmented(encoded: Encoded, *, share: float = 0.3, longest: int = 200, seed: int = 1) -> ResegmentedDataset:
     dataset, codecs = encoded
-    return ResegmentedDataset(dataset, TEXT, codecs, share=share, longest=longest, seed=seed)
+    return ResegmentedDataset(dataset, codecs, share=share, longest=longest, seed=seed)
 
 
 def read(pairs: ResegmentedPairs, *, backwards: bool = False) -> dict[int, tuple[list[int], list[int]]]:
@@ -61,9 +61,9 @@ def test_epochs_seeds_pairs_and_sides_differ(encoded: Encoded) -> None:
     ways = [read(dataset.epoch(0)), read(dataset.epoch(1)), read(resegmented(encoded, seed=2).epoch(0))]
     assert ways[0] != ways[1] != ways[2] != ways[0]
     assert len({str(ways[0][line]) for line in range(2, len(GERMAN), 3)}) > 1  # four times the same line
-    text = ParallelText("both", GERMAN, GERMAN, TEXT.source_sha256, TEXT.source_sha256, "")
+    german = Dataset("both", encoded[0].source, encoded[0].source)
     codec = encoded[1][0]
-    same = ResegmentedDataset(encoded[0], text, (codec, codec), share=0.3, longest=200, seed=1).epoch(0)
+    same = ResegmentedDataset(german, (codec, codec), share=0.3, longest=200, seed=1).epoch(0)
     assert any(same.source[line].tolist() != same.target[line].tolist() for line in range(len(GERMAN)))
 
 
@@ -108,7 +108,7 @@ def test_labels_are_not_cut(tmp_path: Path) -> None:
     cache = CorpusCache(tmp_path)
     codecs = cache.codecs(TextConfig.model_validate({"tokenizer": {"kind": "bpe"}}), ("de", None), text)
     dataset = cache.dataset(codecs, text)
-    pairs = ResegmentedDataset(dataset, text, codecs, share=0.5, longest=200, seed=1).epoch(0)
+    pairs = ResegmentedDataset(dataset, codecs, share=0.5, longest=200, seed=1).epoch(0)
     assert pairs.labelled
     assert pairs.target is dataset.target
     assert pairs.source[2].tolist() != dataset.source[2].tolist()

@@ -70,7 +70,7 @@ def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(max_tokens: int, lon
     text, cache = read_training_text(config), CorpusCache(tiny.folder)
     codecs = cache.codecs(config.text, ("de", "en"), text)
     dataset = cache.dataset(codecs, text)
-    pairs: Any = training_set(config, dataset, text, codecs, fresh_model(config, *codecs))
+    pairs: Any = training_set(config, dataset, codecs, fresh_model(config, *codecs))
     assert (pairs.seed, pairs.longest) == (5, longest)  # The end of the sentence has a position, too.
     assert plan_batches(config, dataset, text).seed == 5
 

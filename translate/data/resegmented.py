@@ -1,6 +1,5 @@
 """Training pairs that are segmented anew in every epoch, by BPE-dropout."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.data.corpus import ParallelText
 from translate.data.dataset import SIDES, Dataset, EncodedText
 from translate.text.bpe_dropout import BpeDropout
 from translate.text.codec import Codec
@@ -22,14 +20,14 @@ class ResegmentedText:
     """One side of the pairs; how a line is segmented depends on its number and `key` alone."""
 
     encoded: EncodedText
-    lines: Sequence[str]
     dropout: BpeDropout
     longest: int
     key: str
 
     def __getitem__(self, line: int) -> NDArray[Any]:
-        ids = self.dropout.encode(self.lines[line], Random(f"{self.key} {line}"))
-        return np.array(ids, dtype=np.int64) if len(ids) <= self.longest else self.encoded[line]
+        whole = self.encoded[line]
+        ids = self.dropout.recut(whole.tolist(), Random(f"{self.key} {line}"))
+        return np.array(ids, dtype=np.int64) if len(ids) <= self.longest else whole
 
     def gather(self, lines: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of these lines, one line after the other, and how many each of them has."""
@@ -50,7 +48,7 @@ class ResegmentedDataset:
     """The pairs of `dataset`, segmented differently in each epoch: a pure function of seed, epoch and pair.
 
     Args:
-        text: the lines that `dataset` encodes.
+        codecs: those that have encoded it.
         share: the probability with which a merge is left out.
         longest: maximum number of tokens in a line; one that would become longer stays as it is in `dataset`.
     """
@@ -58,7 +56,6 @@ class ResegmentedDataset:
     def __init__(
         self,
         dataset: Dataset,
-        text: ParallelText,
         codecs: tuple[Codec, Codec],
         *,
         share: float,
@@ -68,7 +65,6 @@ class ResegmentedDataset:
         self.dataset = dataset
         self.longest = longest
         self.seed = seed
-        self.lines = (text.source, text.target)
         self.dropouts = [
             None if isinstance(codec.tokenizer, LabelTokenizer) else BpeDropout(codec, share) for codec in codecs
         ]
@@ -87,9 +83,9 @@ class ResegmentedDataset:
         source, target = (
             encoded
             if dropout is None
-            else ResegmentedText(encoded, lines, dropout, self.longest, f"{self.seed} {number} {side}")
-            for side, encoded, lines, dropout in zip(
-                SIDES, (self.dataset.source, self.dataset.target), self.lines, self.dropouts, strict=True
+            else ResegmentedText(encoded, dropout, self.longest, f"{self.seed} {number} {side}")
+            for side, encoded, dropout in zip(
+                SIDES, (self.dataset.source, self.dataset.target), self.dropouts, strict=True
             )
         )
         return ResegmentedPairs(source, target, self.dataset.labelled)

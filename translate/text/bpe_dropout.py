@@ -4,22 +4,24 @@ Provilkov, Emelianenko, Voita: "BPE-Dropout: Simple and Effective Subword Regula
 learns the merges can leave them out, too, but takes no seed; here random numbers come from the caller.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from random import Random
 
 from translate.text.codec import Codec
 from translate.text.pieces import BYTES, PieceTokenizer
+from translate.text.vocabulary import UNK
 
 CACHED = 2**16  # entries of each of the two caches, by part of a line and by state of a word: some tens of MB
+PRIVATE = range(0xE000, 0xF900)  # code points to which Unicode gives no meaning
 
 Word = tuple[int, ...]  # the ids of the pieces of a part of a line, at some step between characters and final pieces
 Merge = tuple[int, int]  # the place of the left one of two pieces in a word, and the id of the piece that they become
 
 
 class BpeDropout:
-    """Encodes lines with a codec of kind bpe, leaving out each possible merge with probability `share`.
+    """Cuts lines that a codec of kind bpe has encoded anew, leaving out each possible merge with probability `share`.
 
     At every step, a fresh draw decides which possible merges are left out, and the remaining one that was learned first
     is applied. A word is done when none remains.
@@ -27,20 +29,21 @@ class BpeDropout:
 
     def __init__(self, codec: Codec, share: float) -> None:
         assert isinstance(codec.tokenizer, PieceTokenizer)
-        self._prepare = codec.prepare
         self._tokenizer = codec.tokenizer
         self._vocabulary = codec.vocabulary
         self._share = share
+        # No piece contains it, so it becomes unknown again.
+        self._unknown = next(character for character in map(chr, PRIVATE) if character not in codec.vocabulary)
         self._falls_back = next(iter(BYTES)) in codec.vocabulary
         merges = [codec.vocabulary.ids([left, right, left + right]) for left, right in codec.tokenizer.merges]
         self._merges = {(left, right): (rank, joined) for rank, (left, right, joined) in enumerate(merges)}
         self._possible = lru_cache(CACHED)(self._find_possible)
         self._usual_steps = lru_cache(CACHED)(self._find_usual_steps)
 
-    def encode(self, line: str, random: Random) -> list[int]:
-        """The ids of one line, without BOS and EOS. Without dropout they would be those of the codec."""
-        parts = self._tokenizer.parts(self._prepare(line))
-        return list(chain.from_iterable(self._cut(part, random) for part in parts))
+    def recut(self, ids: Iterable[int], random: Random) -> list[int]:
+        """Other ids for a line, given those of the codec; the same ones if no merge is left out."""
+        pieces = [self._unknown if index == UNK else self._vocabulary.tokens[index] for index in ids]
+        return list(chain.from_iterable(self._cut(part, random) for part in self._tokenizer.parts(pieces)))
 
     def _cut(self, part: str, random: Random) -> Word:
         """The pieces of a part: by the cached steps without dropout up to the first merge that is left out."""

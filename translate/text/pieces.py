@@ -105,10 +105,9 @@ class PieceTokenizer:
         assert self.kind == "bpe"
         return [(left, right) for left, right in json.loads(self.state)["model"]["merges"]]
 
-    def parts(self, line: str) -> list[str]:
-        """The line split into PARTS; no piece spans two of them. An empty list for a blank line."""
-        text = self.prepare(line)
-        return [part for part, _ in self._library_tokenizer.pre_tokenizer.pre_tokenize_str(text)] if text else []
+    def parts(self, tokens: Sequence[str]) -> list[str]:
+        """The text of a whole line's pieces split into PARTS; no piece spans two of them."""
+        return [part for part, _ in self._library_tokenizer.pre_tokenizer.pre_tokenize_str(_written(tokens))]
 
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
         texts = [self.prepare(line) for line in lines]
@@ -127,8 +126,7 @@ class PieceTokenizer:
 
     def join(self, tokens: Sequence[str]) -> str:
         """The text of these pieces. Bytes that are not UTF-8 become U+FFFD."""
-        written = (BYTES.get(token) or token.removeprefix(CONTINUES).encode() for token in tokens)
-        text = b"".join(written).decode("utf-8", errors="replace")
+        text = _written(tokens)
         text = text.removeprefix(" ") if self.kind in WITH_WORDS else text
         return text if self.truecaser is None else self.truecaser.undo(text)
 
@@ -141,6 +139,12 @@ class PieceTokenizer:
         lowered = data.get("truecaser")  # also None in files older than truecasing
         truecaser = None if lowered is None else Truecaser(frozenset(lowered), data["language"])
         return cls(data["language"], data["kind"], data["lowercase"], data["state"], truecaser)
+
+
+def _written(tokens: Iterable[str]) -> str:
+    """The pieces one after the other. Bytes that are not UTF-8 become U+FFFD."""
+    written = (BYTES.get(token) or token.removeprefix(CONTINUES).encode() for token in tokens)
+    return b"".join(written).decode("utf-8", errors="replace")
 
 
 def learn_pieces(
