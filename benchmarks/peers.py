@@ -5,9 +5,9 @@
 
 Each trains in a process of its own, and they take turns: while one makes a pass over some batches, the others wait. All
 have the dimensions, the vocabularies and the batch size of configs/tutorial.yaml. A pass has the same number of batches
-for each, made from all pairs, as in training: in random order or, for loops that have them, in buckets of similar
-length. The first pass warms up; in each further one, over new batches, the rate of a loop is divided by that of the
-plain loop, and the medians are printed.
+for each, made from all pairs, as in training: in random order (the plain loop, Marian and JoeyNMT) or in buckets of
+similar length (the tuned loop, OpenNMT-py and this project). The first pass warms up; in each further one, over new
+batches, the rate of a loop is divided by that of the plain loop, and the medians are printed.
 
     tokens/s    target tokens, ends included, padding excluded
     ceiling     the matrix products that the tokens need, as a share of those that PyTorch does in the same time in the
@@ -16,8 +16,8 @@ plain loop, and the medians are printed.
                 the GPU
     loss        on the training pairs of the last pass, in nats per token, with dropout: pairs differ with and without
                 buckets. Training settings are the same for all, initialization and details each toolkit's own, but
-                this project begins with weights as large as those of the plain loop. "random order" is this project
-                on exactly the batches of the plain loop
+                this project begins with weights as large as those of the plain loop. "random" is this project on
+                exactly the batches of the plain loop
 
 A toolkit that is not installed is left out. Toolkits may live in another environment with PyTorch and NumPy, whose
 interpreter is PYTHON. All processes stay in memory to the end: about 1.5 GB each. On a GPU, use passes of some thousand
@@ -301,12 +301,12 @@ def contenders(args: argparse.Namespace, job: Job, path: Path) -> list[Contender
     ]
     if job.device == "cpu":
         found.append(Contender("OpenNMT-py", "float32", loop("opennmt", peers), install=alone))
-    found.append(Contender("random order", "float32", ours("float32", order="shuffled"), BRIEF_BUSY_LOOP))
+    found.append(Contender("this project, random", "float32", ours("float32", order="shuffled"), BRIEF_BUSY_LOOP))
     found.append(Contender("this project", "float32", ours("float32"), BRIEF_BUSY_LOOP))
     if job.arithmetic != "float32":
         found.append(Contender("this project", job.arithmetic, ours(job.arithmetic), BRIEF_BUSY_LOOP))
     if args.threads > 1 and job.device == "cpu":
-        title = f"{args.threads} processes of it"
+        title = f"this project, {args.threads} proc."
         launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.threads))
         found.append(Contender(title, job.arithmetic, ours(job.arithmetic, *launcher), BRIEF_BUSY_LOOP))
     return found
@@ -329,7 +329,7 @@ def report(args: argparse.Namespace, job: Job, ceiling: Contender, loops: list[C
     )
     print("ceiling: " + ", ".join(f"{name} {limit / 1e9:.0f} GFLOP/s" for name, limit in limits.items()))
     print(
-        f"{'':<22}{'arithmetic':<11}{'tokens/s':>9}{'times plain':>13}{'(from-to)':>13}{'ceiling':>9}{'peak':>10}"
+        f"{'':<22}{'precision':<11}{'tokens/s':>9}{'times plain':>13}{'(from-to)':>13}{'ceiling':>9}{'peak':>10}"
         f"{'loss':>7}"
     )
     for loop in loops:

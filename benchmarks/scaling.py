@@ -1,4 +1,4 @@
-"""How much faster more processes train, each on one thread, than one process that does the same updates.
+"""How much faster several processes of one thread train than a single one of one thread, with the same updates.
 
     python benchmarks/scaling.py --data FOLDER [--config configs/multi30k.yaml] [--processes N] [section.key=value ...]
 
@@ -135,9 +135,9 @@ def main() -> None:
     rates = {count: statistics.median(float(one["rate"]) for one in each) for count, each in found.items()}
     about = found[1][0]
     print(f"{args.pairs or 'all'} pairs, {about['updates']} updates, {about['dtype']}; {os.cpu_count()} CPUs")
-    print(f"{'processes':>9}{'target tokens/s':>18}{'times one process':>20}")
+    print(f"{'processes':>9}{'target tokens/s':>18}{'times one process of one thread':>34}")
     for count, rate in rates.items():
-        print(f"{count:>9}{rate:>18.0f}{rate / rates[1]:>20.2f}")
+        print(f"{count:>9}{rate:>18.0f}{rate / rates[1]:>34.2f}")
 
 
 if __name__ == "__main__":
