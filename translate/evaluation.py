@@ -48,13 +48,14 @@ class EvaluationReport:
     sentences: int
     empty: int  # translations without any text
     distinct: int  # different translations
+    distinct_references: int
     unreferenced: int = 0  # sentences whose references are all empty
     tokenized_bleu: float | None = None  # as the tutorials compute it; see tokenized_bleu()
 
     @property
     def warning(self) -> str | None:
         """What is suspicious about the translations, if anything."""
-        found = [distinct_warning(self.distinct, self.sentences)]
+        found = [distinct_warning(self.distinct, self.distinct_references)]
         if self.unreferenced:
             found.append(
                 f"{self.unreferenced} of {self.sentences} sentences have no reference, which changes the scores"
@@ -122,6 +123,7 @@ def evaluate(
         sentences=len(hypotheses),
         empty=sum(not hypothesis.strip() for hypothesis in hypotheses),
         distinct=len(set(hypotheses)),
+        distinct_references=len(set(references)),
         unreferenced=sum(not any(map(str.strip, of_one)) for of_one in zip(*all_references, strict=True)),
         tokenized_bleu=None if tokens is None else tokenized_bleu(*tokens),
     )
@@ -139,13 +141,13 @@ def without_blanks(references: Sequence[Sequence[str]]) -> list[Any]:
     return list(zip(*kept, strict=True))
 
 
-def distinct_warning(distinct: int, sentences: int) -> str | None:
-    """A warning if fewer than a tenth of the translations differ from each other."""
-    if distinct >= FEWEST_DISTINCT * sentences:
+def distinct_warning(translations: int, references: int) -> str | None:
+    """A warning if there are less than a tenth as many different translations as different references."""
+    if translations >= FEWEST_DISTINCT * references:
         return None
     return (
-        f"only {distinct} of {sentences} translations are distinct: the model seems to ignore the source; it may need "
-        "more updates (training.max_epochs)"
+        f"the translations are of {translations} kind{'s' if translations > 1 else ''}, and the references of "
+        f"{references}: the model seems to ignore the source; it may need more updates (training.max_epochs)"
     )
 
 

@@ -341,7 +341,9 @@ def finish(
         TrainingError: its model is useless.
     """
     if not run.model.is_file():
-        raise CheckpointError(f"{run.model} was removed during training; train it again with --overwrite")
+        raise CheckpointError(
+            f"{run.model} was removed during training; --resume validates the last weights again and saves them"
+        )
     if not math.isfinite(progress.best_nll):
         raise TrainingError(
             "the loss was infinite or NaN at every validation: the model is useless; lower training.optimizer.lr, or "
@@ -368,8 +370,17 @@ def finish(
 
 
 def warn_of_schedule(config: Config, trainer: Trainer) -> None:
-    """Warn if the learning rate will still be rising when the run ends, or never be anything but 0."""
+    """Warn if the learning rate will still be rising when the run ends, or never be anything but 0.
+
+    Also if of two limits to the length of the run, the one in updates does nothing.
+    """
     warm_up, total_steps = config.training.schedule.warmup_steps, trainer.total_steps
+    if (max_steps := config.training.max_steps) is not None and total_steps < max_steps:
+        log.warning(
+            "training.max_epochs (%s) ends this run after %d updates, before training.max_steps (%d); to train as long "
+            "as that, set max_epochs to null",
+            *(config.training.max_epochs, total_steps, max_steps),
+        )
     if not any(map(trainer.schedule, range(1, total_steps + 1))):
         log.warning(
             "the learning rate falls to 0 at the first update: this run learns nothing; make it longer, or raise "

@@ -16,6 +16,7 @@ from translate.data.checks import (
     warn_of_copies,
     warn_of_long_lines,
     warn_of_shifts,
+    warn_of_truncated_sources,
 )
 from translate.data.corpus import ParallelText, TextPair
 from translate.data.dataset import CorpusCache, Dataset
@@ -73,6 +74,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
         warn_of_shifts(dataset.source.lengths, dataset.target.lengths, text)
         warn_of_shifts(valid_set.source.lengths, valid_set.target.lengths, valid_text)
         warn_of_long_lines(valid_set, valid_text, filters.max_tokens)
+    warn_of_truncated_sources(valid_set, valid_text, config.decoding.max_source)
     log_unknown_share(valid_set)
     encode_other_splits(config, cache, codecs)
     return PreparedText(text, valid_text, codecs, dataset, valid_set)

@@ -39,8 +39,10 @@ class ScoredText:
             path.parent.mkdir(parents=True, exist_ok=True)
             if not exists(path):  # If writing ends early, it may be repeated: an empty report may be overwritten.
                 path.touch()
-            atomic_write(beside(path), lines.encode())
-            atomic_write(path, f"{report}\n".encode(errors="backslashreplace"))  # Names of files need not be UTF-8.
+            # To the file that a link points to, so that the link stays.
+            atomic_write(resolved(beside(path)), lines.encode())
+            content = f"{report}\n".encode(errors="backslashreplace")  # Names of files need not be UTF-8.
+            atomic_write(resolved(path), content)
 
 
 def beside(report: Path) -> Path:

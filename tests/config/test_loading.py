@@ -304,6 +304,7 @@ class TestDifferences:
         assert list(differences(Config(), new).values()) == [
             "seed: 1 → 2",
             "data.target: 'en' → 'fr'",
+            "training.max_epochs: 10 → null",
             "training.max_steps: null → 5",
             "training.optimizer.kind: 'adamw' → 'adam'",
             "training.optimizer.lr: 0.001 → 0.0005",
@@ -311,3 +312,17 @@ class TestDifferences:
             "training.schedule.kind: 'inverse_sqrt' → 'cosine'",
             "training.schedule.final_share: absent → 0.0",
         ]
+
+
+def test_a_limit_in_updates_replaces_the_default_one_in_epochs() -> None:
+    assert TrainingConfig().max_epochs == 10
+    assert TrainingConfig(max_steps=5).max_epochs is None
+    assert TrainingConfig(max_steps=5, max_epochs=3).max_epochs == 3
+    assert TrainingConfig(max_steps=None).max_epochs == 10
+
+
+def test_r_drop_needs_some_dropout() -> None:
+    r_drop = TrainingConfig(r_drop=1.0)
+    with pytest.raises(ValueError, match="but the model has no dropout"):
+        Config(training=r_drop, model=ModelConfig(dropout=0.0))
+    assert Config(training=r_drop, model=ModelConfig(dropout=0.0, ffn_dropout=0.1)).training.r_drop == 1.0

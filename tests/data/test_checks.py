@@ -15,6 +15,7 @@ from translate.data.checks import (
     warn_of_copies,
     warn_of_long_lines,
     warn_of_shifts,
+    warn_of_truncated_sources,
 )
 from translate.data.corpus import ParallelText, TextPair, TextPart
 from translate.data.dataset import Dataset, EncodedText
@@ -83,6 +84,17 @@ def test_lines_that_training_drops_make_validation_slow(caplog: pytest.LogCaptur
     assert caplog.messages == [
         "val: pairs longer than any trained on (data.filter.max_tokens is 200): 2, the first in line 3, of 201 tokens; "
         "each validation may take much longer because of them"
+    ]
+
+
+def test_sources_that_validations_truncate_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    lines = EncodedText.of([[5] * 10, [5] * 11])
+    warn_of_truncated_sources(Dataset("val", lines, lines), TEXT, 11)
+    assert caplog.messages == []
+    warn_of_truncated_sources(Dataset("val", lines, lines), TEXT, 10)
+    assert caplog.messages == [
+        "train: pairs of which validations read only the first decoding.max_source (10) tokens: 1, the first in line "
+        "2, of 11 tokens"
     ]
 
 

@@ -1,9 +1,9 @@
 """The settings of `training`."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from translate.config.section import AnyPath, Conflict, Epsilon, PositiveFloat, PositiveInt, Section, Share
 
@@ -116,7 +116,11 @@ class TrainingConfig(Section):
         "other text. Its languages and its sections `model` and `text` must be the same, except for dropout. It is "
         "validated before the first update, and may remain the best model. Default: new weights and vocabularies.",
     )
-    max_epochs: PositiveInt | None = Field(10, description="Stop after this many passes over the training text.")
+    max_epochs: PositiveInt | None = Field(
+        10,
+        description="Stop after this many passes over the training text. Default: 10, or null (no limit) where only "
+        "max_steps is given.",
+    )
     max_steps: PositiveInt | None = Field(None, description="Stop after this many updates.")
     batch: BatchConfig = Field(BatchConfig(), description="How sentence pairs are batched.")
     optimizer: Annotated[AdamConfig | AdamWConfig | MuonConfig, Field(discriminator="kind")] = Field(
@@ -192,6 +196,14 @@ class TrainingConfig(Section):
     samples: Annotated[int, Field(ge=0, le=10_000)] = Field(
         3, description="Number of translations shown at each validation."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_limit(cls, values: Any) -> Any:
+        """Leave out the default limit where another one is given, which it could cut short."""
+        if isinstance(values, dict) and values.get("max_steps") is not None:
+            return {"max_epochs": None} | values
+        return values
 
     def conflicts(self) -> Iterator[Conflict]:
         if self.max_epochs is None and self.max_steps is None:

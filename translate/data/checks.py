@@ -162,6 +162,17 @@ def warn_of_long_lines(valid: Dataset, text: TextPair, most: int) -> None:
         )
 
 
+def warn_of_truncated_sources(valid: Dataset, text: TextPair, most: int) -> None:
+    """Warn of validation sources of more than `most` tokens: only so much of them is translated, and then scored."""
+    lengths = valid.source.lengths
+    if (long := np.flatnonzero(lengths > most)).size:
+        log.warning(
+            "%s: %s of which validations read only the first decoding.max_source (%d) tokens: %d, the first in %s, "
+            "of %d tokens",
+            *(text.name, text.unit, most, long.size, text.place(int(long[0])), lengths[long[0]]),
+        )
+
+
 def log_unknown_share(valid: Dataset) -> None:
     """Log which share of the validation text the vocabularies lack; accuracy and perplexity count it like any word."""
     shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (valid.source, valid.target)]

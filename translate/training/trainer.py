@@ -296,7 +296,7 @@ class Trainer:
             narrow = "" if self.update.dtype is torch.float32 else ", or use training.precision=float32"
             raise TrainingError(
                 f"the gradient was infinite or NaN in {NON_FINITE_UPDATES} updates in a row; "
-                f"lower training.optimizer.lr, raise training.schedule.warmup_steps{clipped}{narrow}"
+                f"lower training.optimizer.lr, raise training.schedule.warmup_steps{clipped}{narrow}, in a new run"
             )
 
     def _validate(self) -> None:
@@ -317,6 +317,7 @@ class Trainer:
         count, mean = self.snapshots.mean()
         self._expect_the_same(count, "snapshots")
         if count < 2:
+            self.bar.say("training.average_last: there was one validation only, so there is nothing to average")
             return
         own = {name: weight.clone() for name, weight in self.parallel.weights().items()}
         try:
@@ -403,6 +404,8 @@ class Trainer:
     def _state_is_due(self) -> bool:
         progress = self.progress
         every = self.config.checkpoint_every
+        if progress.non_finite:  # The weights may have diverged: keep the states from before.
+            return False
         return progress.step == progress.validated_step or (every is not None and progress.step % every == 0)
 
     def _out_of_patience(self) -> bool:
