@@ -135,7 +135,7 @@ def train(
     # Written only now, when nothing can refuse these settings any more. `asked` lacks the max_ratio estimated from this
     # text, because a config that extends the written one may be for other text.
     processes.on_first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
-    warn_of_schedule(config, trainer)
+    warn_of_settings(config, trainer)
     log.info("%s", describe(trainer, text.codecs, config.training.parallel))
     done, seconds_before = trainer.progress, trainer.progress.seconds
     log_of_run = MetricsLog(run.metrics, keep_bytes=done.log_bytes) if processes.rank == 0 else NoMetrics()
@@ -369,11 +369,15 @@ def finish(
     run.finish(summary)
 
 
-def warn_of_schedule(config: Config, trainer: Trainer) -> None:
-    """Warn if the learning rate will still be rising when the run ends, or never be anything but 0.
-
-    Also if of two limits to the length of the run, the one in updates does nothing.
-    """
+def warn_of_settings(config: Config, trainer: Trainer) -> None:
+    """Warn of settings that do nothing: a rate that stays 0 or never reaches its peak, a limit that another one cuts
+    short, R-Drop without dropout."""
+    model = config.model
+    if config.training.r_drop and not (model.dropout or model.attention_dropout or model.ffn_dropout):
+        log.warning(
+            "training.r_drop compares two passes with different dropout, but the model has none: it only takes time; "
+            "raise model.dropout, or set r_drop to 0"
+        )
     warm_up, total_steps = config.training.schedule.warmup_steps, trainer.total_steps
     if (max_steps := config.training.max_steps) is not None and total_steps < max_steps:
         log.warning(

@@ -319,10 +319,3 @@ def test_a_limit_in_updates_replaces_the_default_one_in_epochs() -> None:
     assert TrainingConfig(max_steps=5).max_epochs is None
     assert TrainingConfig(max_steps=5, max_epochs=3).max_epochs == 3
     assert TrainingConfig(max_steps=None).max_epochs == 10
-
-
-def test_r_drop_needs_some_dropout() -> None:
-    r_drop = TrainingConfig(r_drop=1.0)
-    with pytest.raises(ValueError, match="but the model has no dropout"):
-        Config(training=r_drop, model=ModelConfig(dropout=0.0))
-    assert Config(training=r_drop, model=ModelConfig(dropout=0.0, ffn_dropout=0.1)).training.r_drop == 1.0

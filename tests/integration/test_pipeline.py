@@ -239,6 +239,17 @@ def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest
         assert (warning in caplog.text) == warned
 
 
+def test_settings_that_do_nothing_are_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    train(tiny.config("training.max_epochs=1", "training.max_steps=50", "training.r_drop=1", "model.dropout=0"))
+    assert "training.max_epochs (1) ends this run after 7 updates, before training.max_steps (50); " in caplog.text
+    assert "training.r_drop compares two passes with different dropout, but the model has none" in caplog.text
+    caplog.clear()
+    further = ("training.max_epochs=1", "training.max_steps=7", "training.r_drop=1")
+    train(tiny.config(*further, "model.ffn_dropout=0.1"), overwrite=True)
+    assert "training.max_steps" not in caplog.text
+    assert "training.r_drop" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("kind", "steps", "warned"), [("cosine", 1, True), ("cosine", 2, False), ("constant", 1, False)]
 )

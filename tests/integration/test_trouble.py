@@ -127,7 +127,7 @@ def test_what_else_helps_against_bad_gradients_is_told(tiny: TinyProject, monkey
     with pytest.raises(TrainingError) as caught:
         train(tiny.config("training.clip_norm=null", "training.precision=bfloat16"))
     assert str(caught.value).endswith(
-        "raise training.schedule.warmup_steps, set training.clip_norm, or use training.precision=float32"
+        "raise training.schedule.warmup_steps, set training.clip_norm, or use training.precision=float32, in a new run"
     )
 
 
@@ -137,7 +137,7 @@ def test_nine_in_a_row_are_forgiven_and_ten_are_not(tiny: TinyProject, monkeypat
         train(tiny.config())
     assert str(caught.value) == (
         "the gradient was infinite or NaN in 10 updates in a row; "
-        "lower training.optimizer.lr, raise training.schedule.warmup_steps"
+        "lower training.optimizer.lr, raise training.schedule.warmup_steps, in a new run"
     )
 
 

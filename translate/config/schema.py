@@ -95,13 +95,6 @@ class Config(Section):
                 "data.train has no corpus to learn vocabularies from; set vocabulary: true for at least one",
                 ("data.train",),
             )
-        model = self.model
-        if self.training.r_drop and not (model.dropout or model.attention_dropout or model.ffn_dropout):
-            yield Conflict(
-                "training.r_drop compares two passes with different dropout, but the model has no dropout; raise "
-                "model.dropout, or set training.r_drop to 0",
-                ("training.r_drop", "model.dropout"),
-            )
         if isinstance(self.model, ModelConfig) and self.model.tie == "all" and not self.text.joint_vocabulary:
             yield Conflict(
                 "model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, or "

@@ -404,8 +404,6 @@ class Trainer:
     def _state_is_due(self) -> bool:
         progress = self.progress
         every = self.config.checkpoint_every
-        if progress.non_finite:  # The weights may have diverged: keep the states from before.
-            return False
         return progress.step == progress.validated_step or (every is not None and progress.step % every == 0)
 
     def _out_of_patience(self) -> bool:
