@@ -55,7 +55,7 @@ class EvaluationReport:
     @property
     def warning(self) -> str | None:
         """What is suspicious about the translations, if anything."""
-        found = [distinct_warning(self.distinct, self.distinct_references)]
+        found = [distinct_warning(self.distinct, self.sentences, self.distinct_references)]
         if self.unreferenced:
             found.append(
                 f"{self.unreferenced} of {self.sentences} sentences have no reference, which changes the scores"
@@ -141,13 +141,16 @@ def without_blanks(references: Sequence[Sequence[str]]) -> list[Any]:
     return list(zip(*kept, strict=True))
 
 
-def distinct_warning(translations: int, references: int) -> str | None:
-    """A warning if there are less than a tenth as many different translations as different references."""
-    if translations >= FEWEST_DISTINCT * references:
+def distinct_warning(distinct: int, sentences: int, references: int) -> str | None:
+    """A warning if less than a tenth of the translations are distinct, and not because the text repeats itself.
+
+    `references` is the number of distinct ones.
+    """
+    if distinct >= FEWEST_DISTINCT * sentences or 2 * distinct > references:
         return None
     return (
-        f"the translations are of {translations} kind{'s' if translations > 1 else ''}, and the references of "
-        f"{references}: the model seems to ignore the source; it may need more updates (training.max_epochs)"
+        f"only {distinct} of {sentences} translations are distinct: the model seems to ignore the source; it may need "
+        "more updates (training.max_epochs)"
     )
 
 

@@ -342,7 +342,8 @@ def finish(
     """
     if not run.model.is_file():
         raise CheckpointError(
-            f"{run.model} was removed during training; --resume validates the last weights again and saves them"
+            f"{run.model} was removed during training; continue with the same command and --resume, which makes "
+            "another of the last weights"
         )
     if not math.isfinite(progress.best_nll):
         raise TrainingError(

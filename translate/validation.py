@@ -96,7 +96,7 @@ class Validator:
             summary=f"{self.bleu_name} {bleu:.2f}, chrF {chrf:.2f}, "
             f"perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}"
             + (f", {truncated} of {len(translations)} truncated at the length limit" if truncated else ""),
-            warning=distinct_warning(len(set(translations)), len(set(self.references)))
+            warning=distinct_warning(len(set(translations)), len(translations), len(set(self.references)))
             or form_warning(translations, self.text.target),
             samples=[
                 {"source": self.text.source[i], "translation": translations[i], "reference": self.text.target[i]}

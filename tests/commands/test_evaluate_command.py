@@ -312,6 +312,16 @@ def test_translations_that_belong_to_no_report_are_not_replaced(call: Call, proj
         assert call(main, *arguments).code == 0
 
 
+def test_links_stay_what_they_are(call: Call, project: Project, tmp_path: Path) -> None:
+    for name in ("link.json", "link.txt"):
+        (tmp_path / name).symlink_to(tmp_path / f"target of {name}")
+    arguments = ("--checkpoint", project.model, "--split", "test", "--json", tmp_path / "link.json")
+    assert call(main, *arguments).code == 0
+    for name in ("link.json", "link.txt"):
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / f"target of {name}").stat().st_size > 0
+
+
 def test_a_file_that_is_no_report_is_not_replaced(call: Call, project: Project, tmp_path: Path) -> None:
     own = write_lines(tmp_path / "own.json", ['{"precious": 1}'])
     said = call(main, "--checkpoint", project.model, "--split", "test", "--json", own)

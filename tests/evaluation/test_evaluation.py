@@ -159,14 +159,15 @@ def test_report_for_the_terminal() -> None:
 def test_many_equal_translations_are_warned_of() -> None:
     report = evaluate(["A dog runs."] * 40, [f"{n} dogs run." for n in range(40)])
     assert report.warning == (
-        "the translations are of 1 kind, and the references of 40: the model seems to ignore the source; it may need "
-        "more updates (training.max_epochs)"
+        "only 1 of 40 translations are distinct: the model seems to ignore the source; it may need more updates "
+        "(training.max_epochs)"
     )
     assert report.format().endswith(f"\nwarning: {report.warning}")
     assert report.to_dict()["warning"] == report.warning
     assert evaluate(["A dog runs."] * 10, ["A dog runs."] * 10).warning is None
     text = ["A dog runs.", "A cat runs."] * 40  # of only two sentences
     assert evaluate(text, text).warning is None
+    assert evaluate(text[:1] * 80, text).warning is not None
 
 
 def test_one_line_in_a_hundred_with_letters_and_marks_apart_is_warned_of() -> None:

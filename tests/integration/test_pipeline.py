@@ -390,8 +390,9 @@ def test_where_patience_ends_a_run_the_mean_is_measured_too(tiny: TinyProject) -
     assert newest_state(run)[1]["step"] == 21
 
 
-def test_one_validation_has_no_mean(tiny: TinyProject) -> None:
+def test_one_validation_has_no_mean(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
     run = train(tiny.config("training.average_last=2", "training.max_epochs=1"))
+    assert "average_last: there was one validation only, so there is nothing to average" in capsys.readouterr().err
     assert [row["kind"] for row in rows(run)] == ["train", "train", "validation"]
 
 

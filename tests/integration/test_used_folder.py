@@ -111,8 +111,11 @@ def test_a_model_that_is_removed_meanwhile_is_missed(tiny: TinyProject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         at_call(patch, RunFolder, "finish", 1, lambda: pytest.fail("the run is over without a model"))
         at_call(patch, MetricsLog, "close", 1, remove)
-        with pytest.raises(CheckpointError, match=r"model\.safetensors was removed during training"):
+        with pytest.raises(CheckpointError, match=r"model\.safetensors was removed during training; continue with the"):
             train(tiny.config("training.max_steps=1"))
+    run = train(tiny.config("training.max_steps=1"), resume=True)
+    assert run.model.is_file()
+    assert run.finished.is_file()
 
 
 def test_a_run_is_not_overwritten_by_accident(tiny: TinyProject) -> None:
