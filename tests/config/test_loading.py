@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import translate.paths
-from translate.config.data import Corpus, DataConfig, LabelledDataConfig, LabelledFilterConfig
+from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig, LabelledFilterConfig
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config, load_config
 from translate.config.model import ClassifierConfig, ModelConfig
 from translate.config.schema import Config
@@ -209,6 +209,30 @@ class TestKinds:
         assert load(text, f"training.optimizer.kind={kind}").training.optimizer == wanted
         child = f"extends: b.yaml\ntraining: {{optimizer: {{kind: {kind}}}}}"
         assert load(child, b=text).training.optimizer == wanted
+
+
+class TestCorpora:
+    @pytest.mark.parametrize(
+        "base",
+        ["{split: small, weight: 5, vocabulary: false}", "{source: a.de, target: a.en, weight: 5, split: null}"],
+    )
+    @pytest.mark.parametrize("text", ["{split: large}", "{source: b.de, target: b.en}"])
+    def test_one_that_names_another_text_replaces_the_inherited_one(self, base: str, text: str) -> None:
+        corpus = load(f"data: {{train: {text}}}").data.train
+        assert load(f"extends: b.yaml\ndata: {{train: {text}}}", b=f"data: {{train: {base}}}").data.train == corpus
+
+    def test_in_overrides(self) -> None:
+        base = "data: {train: {source: a.de, target: a.en, weight: 5}}"
+        assert load(base, "data.train.split=large").data.train == Corpus(split="large")
+        both = load(base, "data.train.weight=2", "data.train.split=large")
+        assert both.data.train == Corpus(split="large", weight=2)
+
+    def test_one_that_names_no_text_or_one_side_changes_the_inherited_one(self) -> None:
+        base = "data: {train: {source: a.de, target: a.en, weight: 5}, valid: {source: v.de, target: v.en}}"
+        config = load(base, "data.train.weight=2", "data.train.source=/b.de", "data.valid.target=/w.en")
+        folder = Path.cwd() / "configs"
+        assert config.data.train == Corpus(source=Path("/b.de"), target=folder / "a.en", weight=2)
+        assert config.data.valid == FilePair(source=folder / "v.de", target=Path("/w.en"))
 
 
 class TestPaths:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from translate.config.data import Corpus
 from translate.config.keys import fields_named, is_path, items_below, kind_of, sections_at, sections_below, show
 from translate.config.problems import KeyPath, check
 from translate.config.schema import Config
@@ -133,9 +134,12 @@ def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Give
     """`child` merged over `base`, key by key.
 
     `sections` are those that the schema allows here. If `child` chooses one of them by `kind`, keys of `base` that only
-    others have are dropped.
+    others have are dropped. A corpus of another text replaces that of `base`: weight and vocabulary belong to the text.
     """
     if not (isinstance(base.value, dict) and isinstance(child.value, dict)):
+        return child
+    given = {key for key, item in child.value.items() if item.value is not None}
+    if Corpus in sections and ("split" in given or {"source", "target"} <= given):
         return child
     kind = child.value["kind"].value if "kind" in child.value else None
     if chosen := [section for section in sections if kind is not None and kind_of(section) == kind]:

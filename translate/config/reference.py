@@ -28,7 +28,8 @@ training:
 
 **Extending.** The file that extends wins, key by key; the file it extends can extend another. Where it chooses another
 `kind` (of optimizer, say), the inherited settings that only the old kind has are dropped. Those that both have are
-kept: give a new optimizer its own `lr`.
+kept: give a new optimizer its own `lr`. A training corpus that names its text, by `split` or by `source` and `target`,
+replaces the inherited one as a whole.
 
 **Overrides.** On the command line, `section.key=value` changes one key for one run: `training.max_epochs=20`,
 `training.optimizer={kind: adam, lr: 5e-4}` (in quotes, for the shell), `training.max_steps=null`. They win over the
