@@ -24,13 +24,14 @@ from translate.training.trainer import Trainer
 from translate.validation import Validator
 
 
-def test_what_is_too_large_for_a_test_set_is_not_encoded_ahead(
+def test_what_is_too_large_for_test_sets_is_not_encoded_ahead(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = tiny.folder / "corpus"
-    for split, count in {"train": 20, "val": 5, "test": 5, "crawl": 50}.items():
+    for split, count in {"train": 20, "val": 5, "crawl": 50, "part": 30, "test": 5, "tests": 6}.items():
         write_split(corpus, split, *sentences(count, seed=count))
-    monkeypatch.setattr(reading, "MOST_OF_A_TEST_SET", 1000)
+    sizes = {split: sum(path.stat().st_size for path in corpus.glob(f"{split}.*")) for split in ("part", "test")}
+    monkeypatch.setattr(reading, "MOST_OF_TEST_SETS", sum(sizes.values()))  # enough for "part", but not beside both
     config = tiny.config(f"data.root={corpus}", f"data.cache={tiny.folder}/cache", "training.max_steps=1")
     encoded: list[str] = []
     dataset = CorpusCache.dataset
@@ -41,7 +42,7 @@ def test_what_is_too_large_for_a_test_set_is_not_encoded_ahead(
 
     monkeypatch.setattr(CorpusCache, "dataset", spy)
     train(config)
-    assert sorted(encoded) == ["test", "train", "val"]
+    assert sorted(encoded) == ["test", "tests", "train", "val"]
 
 
 def test_files_of_the_training_text_are_not_encoded_once_more_as_splits(tiny: TinyProject) -> None:

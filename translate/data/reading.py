@@ -24,7 +24,7 @@ log = logging.getLogger("translate")
 
 Read = TypeVar("Read", bound=TextPair)
 
-MOST_OF_A_TEST_SET = 1 << 24  # bytes in the files of a test set, some 100,000 pairs
+MOST_OF_TEST_SETS = 1 << 24  # bytes in the files of all test sets together, some 100,000 pairs
 
 
 def read_training_text(config: Config) -> TextPair:
@@ -124,10 +124,10 @@ def logged(text: Read, weight: int = 1) -> Read:
 
 
 def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
-    """Put every split of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
+    """Put the splits of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
 
-    A split that cannot be read or tokenized now is left until it is asked for; so is one too large to be a test set.
-    There is no such folder if all text is named file by file.
+    Small ones first, up to MOST_OF_TEST_SETS: larger ones are probably training text of other runs. One that cannot be
+    read or tokenized now is left until it is asked for. There is no such folder if all text is named file by file.
     """
     data = config.data
     if isinstance(data, DataConfig) and has_no_folder(data):
@@ -141,8 +141,14 @@ def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec,
         encoded = data.splits
     own = set(named_files(data))  # Files of this folder, named one by one, may be a part of the training text.
     with suppress(DataError):  # The folder itself may be unreadable: text named file by file does not need it.
-        for split, files in split_files(data).items():
-            small = sum(file.stat().st_size for file in files) <= MOST_OF_A_TEST_SET
-            if split not in encoded and own.isdisjoint(files) and small:
-                with suppress(DataError, ConfigError):
-                    cache.dataset(codecs, read(split))
+        splits = split_files(data)
+        sizes = {split: sum(file.stat().st_size for file in files) for split, files in splits.items()}
+        room = MOST_OF_TEST_SETS
+        for split in sorted(splits, key=sizes.__getitem__):
+            if split in encoded or not own.isdisjoint(splits[split]):
+                continue
+            room -= sizes[split]
+            if room < 0:
+                break
+            with suppress(DataError, ConfigError):
+                cache.dataset(codecs, read(split))
