@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -129,17 +130,27 @@ class CtrlC:
 
 
 def comes_again(number: int) -> bool:
-    """Whether PyTorch is being imported; if so, this signal is sent again a moment later, until that is over.
+    """Whether PyTorch is being imported; if so, this signal is sent again once that is over.
 
     While its C++ library is initialized, an exception would end the process by SIGABRT.
     """
-    specification = getattr(sys.modules.get("torch"), "__spec__", None)
-    if not getattr(specification, "_initializing", False):
+    if not is_importing_torch():
         return False
-    again = threading.Timer(0.02, send_to_main_thread, [number])
-    again.daemon = True
-    again.start()
+
+    # Not sent again and again: second_signal_ends counts every signal, and importing may take longer than it waits.
+    def send_later() -> None:
+        while is_importing_torch():
+            time.sleep(0.02)
+        send_to_main_thread(number)
+
+    threading.Thread(target=send_later, daemon=True).start()
     return True
+
+
+def is_importing_torch() -> bool:
+    """Whether the import of PyTorch has begun and not ended."""
+    specification = getattr(sys.modules.get("torch"), "__spec__", None)
+    return getattr(specification, "_initializing", False)
 
 
 def send_to_main_thread(number: int) -> None:
