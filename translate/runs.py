@@ -132,8 +132,13 @@ class RunFolder:
             self._write_config(config)
 
     def go_on(self, config: str) -> None:
-        """Write the config with which a resumed run continues. A finished run that is extended stays marked as over."""
+        """Write the config with which a resumed run continues.
+
+        A finished run that is extended stays marked as over, so that its model is found, unless that is lost.
+        """
         with self._writing():
+            if self.finished.exists() and self.damage_of_model():
+                self.finished.unlink(missing_ok=True)
             self._tidy()
             self._write_config(config)
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tiny_runs import TinyProject, assert_same_run, at_call, sigterm, stop, update
+from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, sigterm, stop, update
 
+from translate import validation as validation_module
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
 from translate.pipeline import train
@@ -102,6 +103,25 @@ def test_a_lost_model_is_made_again(updates: int, tiny: TinyProject, caplog: pyt
     run = train(tiny.config("training.checkpoint_every=1"), resume=True)
     assert f"the run's best model is lost: {model} is missing; the next validation makes another" in caplog.text
     assert json.loads(run.finished.read_bytes())["best_update"] == SavedModel.load(model).about["validation"]["step"]
+
+
+@pytest.mark.parametrize("validated", [False, True])
+def test_an_extended_run_without_its_model_is_not_over(validated: bool, tiny: TinyProject) -> None:
+    """Whether it ends in the validation that makes its model again, or after that one."""
+
+    def kill() -> None:
+        raise KeyboardInterrupt
+
+    schedule = "training.schedule.kind=constant"
+    ended = train(tiny.config(schedule, "training.max_epochs=1"))
+    ended.model.unlink()
+    if validated:
+        stop(kill, update(1), tiny, schedule, error=KeyboardInterrupt, resume=True)
+    else:
+        stop(sigterm, (validation_module, "smoothed_loss_", 1), tiny, schedule, resume=True)
+    assert ended.model.is_file() == validated
+    assert newest_state(ended)[1]["step"] == 7
+    assert json.loads(train(tiny.config(schedule), resume=True).finished.read_bytes())["updates"] == 3 * 7
 
 
 def test_a_model_that_is_removed_meanwhile_is_missed(tiny: TinyProject) -> None:
