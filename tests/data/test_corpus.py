@@ -266,6 +266,17 @@ def test_a_split_may_lie_in_a_folder_below(tmp_path: Path) -> None:
     assert find_split(tmp_path, "news/train", "de", "en")[0] == tmp_path / "news" / "train.de.gz"
     with pytest.raises(DataError, match=r"looked for news/val.de and news/val.en.* Splits there: train"):
         find_split(tmp_path, "news/val", "de", "en")
+    with pytest.raises(DataError, match=r"looked for olds/train.de.*\. The folder .*/olds does not exist\. "):
+        find_split(tmp_path, "olds/train", "de", "en")
+
+
+def test_what_has_the_name_of_a_file_but_is_none(tmp_path: Path) -> None:
+    write_split(tmp_path, "train")
+    (tmp_path / "val.de").symlink_to("gone.de")
+    (tmp_path / "val.en").mkdir()
+    message = "Splits there: train. val.de is a link to gone.de, which does not exist. val.en is there"
+    with pytest.raises(DataError, match=re.escape(message)):
+        find_split(tmp_path, "val", "de", "en")
 
 
 def test_splits_are_listed(tmp_path: Path) -> None:

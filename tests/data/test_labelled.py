@@ -144,6 +144,8 @@ def test_splits_are_found_by_every_name(tmp_path: Path) -> None:
 
 def test_a_missing_split(tmp_path: Path) -> None:
     write(tmp_path / "train.tsv", LINES)
+    write(tmp_path / "news/dev.tsv", LINES)
+    (tmp_path / "news/link.tsv").symlink_to("gone.tsv")
     remedy = "Set data.root (--data-root) to the folder that has it."
     for root, split, message in (
         (
@@ -163,6 +165,12 @@ def test_a_missing_split(tmp_path: Path) -> None:
             "other",
             f"No labelled split 'other' in {tmp_path}/train.tsv: looked for other.tsv, plain, .gz or .zst. "
             f"{tmp_path}/train.tsv is a file, not a folder. {remedy}",
+        ),
+        (
+            tmp_path,
+            "news/link",
+            f"No labelled split 'news/link' in {tmp_path}: looked for news/link.tsv, plain, .gz or .zst. Splits there: "
+            f"dev. link.tsv is a link to gone.tsv, which does not exist. {remedy}",
         ),
     ):
         with pytest.raises(DataError) as caught:

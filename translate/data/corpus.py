@@ -17,6 +17,7 @@ import numpy as np
 from translate.data.known import DOWNLOADED_SPLITS, describe_variant
 from translate.data.lines import PACKED, FileText, Text, excerpt, read_blocks, version_of
 from translate.errors import DataError
+from translate.paths import exists
 
 # Names that different copies of Multi30k give to the same split; any of them finds the others.
 ALIASES = (
@@ -192,6 +193,8 @@ def splits_in(root: Path, source: str, target: str) -> dict[str, tuple[Path, Pat
 def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, Path]:
     """Find the two files of a split in any layout of Multi30k. The exact name wins over every other name of the split.
 
+    The split may lie in a folder below `root`: `news/test`.
+
     Raises:
         DataError: the split is not there, or in one language only.
     """
@@ -200,17 +203,23 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
             f"Source and target language are both {source!r}, so both files of {split!r} would have the same name; "
             "name two files (--source FILE --reference FILE)."
         )
-    found = _scan((root / split).parent, source, target)
-    for name in names_of_split(split):
-        if sides := found.get(Path(name).name):
+    folder, last = folder_and_name(root, split)
+    found = _scan(folder, source, target)
+    for name in names_of_split(last):
+        if sides := found.get(name):
             for there, missing in ((source, target), (target, source)):
                 if missing not in sides:
                     raise DataError(
-                        f"{root}: {sides[there].name} is there, but {name}.{missing}, plain, .gz or .zst, is not. "
+                        f"{folder}: {sides[there].name} is there, but {name}.{missing}, plain, .gz or .zst, is not. "
                         f"Put it into {sides[there].parent}."
                     )
             return sides[source], sides[target]
     raise DataError(_not_found(root, split, source, target, sorted(found)))
+
+
+def folder_and_name(root: Path, split: str) -> tuple[Path, str]:
+    """The folder in which a split lies, which may be one below `root`, and its name there."""
+    return root / Path(split).parent, Path(split).name
 
 
 def names_of_split(split: str) -> list[str]:
@@ -259,17 +268,18 @@ def is_folder(path: Path) -> bool:
 
 
 def _not_found(root: Path, split: str, source: str, target: str, there: Sequence[str]) -> str:
-    names = names_of_split(split)
+    folder, last = folder_and_name(root, split)
+    names = names_of_split(last)
     ending = next((ending for ending in (f".{source}", f".{target}") if split.endswith(ending)), "")
-    state = what_is_there(root, "" if ending else split, there)
-    if is_folder(root) and not there:
-        files = files_in(root)
+    state = what_is_there(folder, "" if ending else last, there)
+    if is_folder(folder) and not there:
+        files = files_in(folder)
         shown = ", ".join(path.name for path in files[:8]) + (", …" if len(files) > 8 else "")
         state = f"There is no split in these languages; files there: {shown or 'none'}."
         if table := next((path for path in files if path.suffix == ".tsv"), None):
-            name = split.removesuffix(".tsv")
+            name = last.removesuffix(".tsv")
             one, other = text_columns(table)
-            state += f" To turn table columns into files: cut -f{one} {table} > {root / name}.{source}"
+            state += f" To turn table columns into files: cut -f{one} {table} > {folder / name}.{source}"
             state += f" (and -f{other}, {target})."
     remedy = (
         "Set data.root (--data-root) to the folder that has them, or name two files: {source: FILE, target: FILE} "
@@ -277,6 +287,7 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
     )
     if not root.exists() and {source, target} == {"de", "en"} and any(name in DOWNLOADED_SPLITS for name in names):
         remedy += ", or data.download=true to download Multi30k"
+    state += what_is_no_file(root, [f"{split}.{source}", f"{split}.{target}"])
     if ending:
         state += f" A split is named without the ending of its files: did you mean {split.removesuffix(ending)}?"
     also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
@@ -293,6 +304,17 @@ def text_columns(table: Path) -> tuple[int, int]:
         row = next(chain.from_iterable(read_blocks(table)), "").split("\t")
     found = [number for number, cell in enumerate(row, start=1) if not cell.strip().isdigit()]
     return (found[0], found[1]) if len(found) > 1 else (1, 2)
+
+
+def what_is_no_file(folder: Path, names: Sequence[str]) -> str:
+    """For a message: which of these names in a folder are those of something else than a file."""
+    found = []
+    for path in (folder / name for name in names):
+        if path.is_symlink() and not exists(path):
+            found.append(f" {path.name} is a link to {path.readlink()}, which does not exist.")
+        elif exists(path):
+            found.append(f" {path.name} is there, but is not a regular file.")
+    return "".join(found)
 
 
 def what_is_there(root: Path, split: str, there: Sequence[str]) -> str:

@@ -4,7 +4,16 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from translate.data.corpus import ParallelText, files_in, names_of_split, read_pair, unpacked_name, what_is_there
+from translate.data.corpus import (
+    ParallelText,
+    files_in,
+    folder_and_name,
+    names_of_split,
+    read_pair,
+    unpacked_name,
+    what_is_no_file,
+    what_is_there,
+)
 from translate.data.lines import excerpt, read_lines, text_sha256
 from translate.errors import DataError
 from translate.text.codec import compose
@@ -66,13 +75,14 @@ def find_labelled_split(root: Path, split: str) -> Path:
     Raises:
         DataError: there is none.
     """
-    found = labelled_splits_in((root / split).parent)
-    for name in names_of_split(split):
-        if path := found.get(Path(name).name):
+    folder, last = folder_and_name(root, split)
+    found = labelled_splits_in(folder)
+    for name in names_of_split(last):
+        if path := found.get(name):
             return path
-    names = names_of_split(split)[1:]
+    names = names_of_split(last)[1:]
     also = f" (or under the name {' or '.join(names)})" if names else ""
-    state = what_is_there(root, split, list(labelled_splits_in(root)))
+    state = what_is_there(folder, last, list(found)) + what_is_no_file(root, [f"{split}{ENDING}"])
     raise DataError(
         f"No labelled split {split!r} in {root}: looked for {split}.tsv, plain, .gz or .zst{also}. {state} "
         "Set data.root (--data-root) to the folder that has it."
