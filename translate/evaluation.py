@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 
@@ -213,6 +215,12 @@ def bleu_tokenizer(language: str) -> str:
     """
     code = base_code(language)
     return "zh" if code in CHINESE else "char" if code in UNSPACED else "13a"
+
+
+def line_lengths(lines: Sequence[str], language: str) -> NDArray[np.int64]:
+    """How many words each line has; or characters, in a language without spaces between words."""
+    units = str.split if bleu_tokenizer(language) == "13a" else list[str]
+    return np.array([len(units(line)) for line in lines])
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> float:

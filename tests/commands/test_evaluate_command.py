@@ -104,6 +104,22 @@ def test_misaligned_references(misaligned: str, run: Callable[..., Outcome], tmp
     assert said.err.count("source and target lengths are not correlated") == (misaligned != "neither")
 
 
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("languages", ["de-zh", "ja-en"])
+def test_misaligned_lines_in_a_language_without_spaces(
+    languages: str, shifted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = (
+        ["猫" * n if language in ("zh", "ja") else "cat " * n for n in (1 + 7 * line % 20 for line in range(120))]
+        for language in languages.split("-")
+    )
+    text = ParallelText("val", source, [*target[shifted:], *target[:shifted]], "1", "2", "")
+    codecs = [SimpleNamespace(language=language) for language in languages.split("-")]
+    saved = SimpleNamespace(about={}, source=codecs[0], target=codecs[1])
+    warn_of_text(text, [], cast(Any, SimpleNamespace(saved=saved, others=[], predicts_labels=False)))
+    assert ("source and target lengths are not correlated" in caplog.text) == shifted
+
+
 def test_the_search_can_be_chosen(run: Callable[..., Outcome], tmp_path: Path) -> None:
     assert "; greedy search\n" in run("--split", "val", "--search", "greedy").err
     assert (

@@ -126,20 +126,17 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
 
 def warn_of_text(text: "ParallelText", references: list[list[str]], translator: "Translator") -> None:
     """Warn if scores on this text would say little: if it was trained on, or its lines do not belong together."""
-    import numpy as np
-
     from translate.data.checks import warn_of_equal_sides, warn_of_shifts
+    from translate.evaluation import line_lengths
 
     if any(each.about.get("train") == text.variant for each in (translator.saved, *translator.others)):
         log.warning("%s is the text that the model was trained on: its scores say nothing about unseen text", text.name)
     if translator.predicts_labels:
         return
     warn_of_equal_sides(text)
-    source, *targets = (
-        np.array([len(line.split()) for line in side]) for side in (text.source, text.target, *references)
-    )
-    for target in targets:
-        warn_of_shifts(source, target, text)
+    source = line_lengths(text.source, translator.saved.source.language)
+    for target in (text.target, *references):
+        warn_of_shifts(source, line_lengths(target, translator.saved.target.language), text)
 
 
 def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]]:
