@@ -34,6 +34,21 @@ def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None
     assert said == ["error: the disk is full", f"error: cannot write: {os.strerror(errno.EFBIG)}"]
 
 
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
+def test_no_memory_outside_of_an_operation_of_pytorch(error: Exception) -> None:
+    said: list[str] = []
+
+    def fail() -> None:
+        raise error
+
+    with own_logging():
+        assert run(fail, said.append) == 2
+    assert said == [
+        "error: memory is used up, or this user may have no more processes (ulimit -u); end others, or use a machine "
+        "with more memory"
+    ]
+
+
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
 def test_a_reader_that_has_left(error: type[OSError], monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []

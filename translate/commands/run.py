@@ -25,6 +25,8 @@ from translate.training.interrupt import HANGUP, Echoes
 # A full disk, a quota, a limit of the size of files (not on Windows).
 NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", None), errno.EFBIG)
 
+NO_THREAD = "can't start new thread"  # how Python says that it has no memory for one, or may not have another
+
 # OpenMP's threads wait for each other in a busy loop, by default for so long that processes which share a machine are
 # several times as slow. PASSIVE is without such a loop: then they have to be woken for each of the short operations of
 # an optimizer. 2,000 turns last from one of these to the next; GNU's OpenMP gives this number precedence.
@@ -87,7 +89,13 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
         drop_output()
         tell("error: the disk is full" if error.errno == errno.ENOSPC else f"error: cannot write: {error.strerror}")
         return 2
-    except Exception:
+    except Exception as error:
+        if isinstance(error, MemoryError) or NO_THREAD in str(error):
+            tell(
+                "error: memory is used up, or this user may have no more processes (ulimit -u); end others, or use a "
+                "machine with more memory"
+            )
+            return 2
         if not ctrl_c.came:
             raise
         tell("stopped")  # A library that is interrupted while it is imported may raise anything.
