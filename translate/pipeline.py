@@ -37,7 +37,7 @@ from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
 from translate.paths import commit, resolved
 from translate.preparing import PreparedText, plan_batches, prepare_text, training_set, with_max_ratio
-from translate.resuming import has_another_length, is_place, refuse_changed_settings, refuse_changes
+from translate.resuming import changed_in_vain, has_another_length, is_place, refuse_changed_settings, refuse_changes
 from translate.runs import RunFolder, would_be_replaced
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
@@ -94,6 +94,8 @@ def train(
         reached = progress_to_resume(run, values, identity, processes)
         if reached is None:
             log.info("%s is finished: there is nothing to resume", run.path)
+            if changes := changed_in_vain(values["identity"], identity):
+                log.warning("these settings change nothing about it:\n  %s", "\n  ".join(changes))
             return run
         precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
     dtype = processes.on_first(lambda: choose_dtype(config, device, precision))

@@ -84,6 +84,11 @@ def has_another_length(before: dict[str, Any], now: dict[str, Any]) -> bool:
     return any(key in LENGTH for key in differences(*_configs(before, now)))
 
 
+def changed_in_vain(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """A line for each setting that differs, places aside: a finished run has no use for another value."""
+    return [line for key, line in differences(*_configs(before, now)).items() if not is_place(key)]
+
+
 def is_free_to_change(key: str) -> bool:
     """Whether any run may be resumed with another value of this setting."""
     return _is_among(key, FREE_TO_CHANGE)

@@ -107,6 +107,12 @@ def test_each_side_has_its_own_spacy_model(monkeypatch: pytest.MonkeyPatch) -> N
     assert (source.tokenizer.packages, target.tokenizer.packages) == (("spacy", "one"), ("spacy", "two"))
 
 
+def test_the_folder_of_a_model_does_not_depend_on_the_working_directory() -> None:
+    config = TextConfig.model_validate({"tokenizer": {"kind": "word", "target_model": "models/en"}})
+    with pytest.raises(ConfigError, match=r"spaCy model 'models/en' \(.*\) is a folder: give its whole path"):
+        build_codecs(config, ("de", "en"), ["Ein Hund."], ["A dog."])
+
+
 def test_a_missing_model_names_the_command_that_installs_it() -> None:
     with pytest.raises(ConfigError) as caught:
         list(WordTokenizer("de", model="de_no_such_model").tokenize(["Hallo."]))

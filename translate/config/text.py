@@ -17,8 +17,8 @@ class WordTokenizerConfig(Section):
     max_size: Size | None = Field(None, description="Keep at most this many words, not counting specials.")
     source_model: str | None = Field(
         None,
-        description="spaCy model whose tokenizer splits the source. Default: `spacy.blank(language)`, which needs no "
-        "download.",
+        description="spaCy model whose tokenizer splits the source: the name of its package, or the whole path of its "
+        "folder. Default: `spacy.blank(language)`, which needs no download.",
     )
     target_model: str | None = Field(None, description="The same for the target.")
 

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 from translate.config.text import TextConfig, WordTokenizerConfig
 from translate.errors import ConfigError
@@ -59,6 +60,12 @@ class _Composed:
 
 def _word_codecs(words: WordTokenizerConfig, text: Sides, joint: bool) -> list[Codec]:
     models = (words.source_model, words.target_model)
+    for model in filter(None, models):
+        if "/" in model and not Path(model).is_absolute():
+            # spaCy would look for it in the working directory, now and whenever the finished model gets text.
+            raise ConfigError(
+                f"spaCy model {model!r} (text.tokenizer.source_model or target_model) is a folder: give its whole path"
+            )
     learned = [
         _learn(WordTokenizer(language, model, words.lowercase), lines)
         for (language, lines), model in zip(text, models, strict=False)  # no target side if it holds labels
