@@ -1,5 +1,6 @@
 """translate.py: input that cannot be read, output that cannot be written, and files that appear only when complete."""
 
+import argparse
 import errno
 import io
 import os
@@ -7,7 +8,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +18,7 @@ from tiny_project import LINES, Call, Outcome, Project, joined, write_lines
 
 from translate.commands import streams
 from translate.commands.translate import main
+from translate.data import lines
 from translate.errors import DataError
 from translate.translator import Translator
 
@@ -60,6 +62,33 @@ def test_one_file_at_a_time(options: tuple[str, ...], translate: Call) -> None:
     said = translate(*options)
     assert said.code == 2
     assert f"{options[0]} is given twice; leave one out" in said.err
+
+
+def test_a_file_is_checked_first_and_then_read_as_it_is_translated(
+    translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_lines(tmp_path / "in", LINES)
+    monkeypatch.setattr("translate.data.lines.BLOCK", 1)  # a line
+    monkeypatch.setattr(streams, "CHUNK", 1)
+    blocks: list[list[str]] = []
+
+    def spy(path: Path) -> Iterator[list[str]]:
+        for block in read_blocks(path):
+            blocks.append(block)
+            yield block
+
+    read_blocks = lines.read_blocks
+    monkeypatch.setattr(lines, "read_blocks", spy)
+    chunks = streams.source_lines(argparse.Namespace(sentences=[], input=path))
+    assert blocks == [[line] for line in LINES]
+    assert next(chunks) == blocks.pop() == LINES[:1]
+    assert blocks == [[line] for line in LINES]
+
+    with path.open("ab") as end:
+        end.write(b"\xff\n")
+    said = translate("--input", path)
+    assert (said.code, said.out) == (2, "")
+    assert f"{path}, line {len(LINES) + 1}, byte 1: 0xff is not UTF-8" in said.err
 
 
 def test_standard_output_by_its_name_keeps_what_is_in_it(

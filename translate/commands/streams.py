@@ -5,9 +5,9 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from select import select
 from typing import TYPE_CHECKING, NoReturn, TextIO, cast
@@ -29,14 +29,24 @@ log = logging.getLogger("translate")
 
 def source_lines(args: argparse.Namespace) -> Iterator[list[str]]:
     """The lines to translate, some at a time: arguments, a file, or standard input as it arrives."""
-    from translate.data.lines import read_lines
     from translate.pool import chunks
 
     if args.sentences and args.input:
         raise ConfigError("sentences and --input are both given; use one of them")
     if args.sentences:
         return chunks(argument_lines(args.sentences), CHUNK)
-    return chunks(read_lines(args.input), CHUNK) if args.input else standard_input()
+    return chunks(file_lines(args.input), CHUNK) if args.input else standard_input()
+
+
+def file_lines(path: Path) -> Iterable[str]:
+    """The lines of a file, read while they are translated. DataError, before the first, if any cannot be read."""
+    from translate.data.lines import read_blocks, read_lines
+
+    if not path.is_file():  # such as a pipe, which can be read only once
+        return read_lines(path)
+    for _ in read_blocks(path):
+        pass
+    return chain.from_iterable(read_blocks(path))
 
 
 def argument_lines(sentences: Sequence[str]) -> list[str]:

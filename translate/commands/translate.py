@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from translate.commands.options import (
     warn_of_truncated,
 )
 from translate.commands.run import leave_in_order, run
-from translate.commands.streams import is_open_as, open_output, progress, source_lines
+from translate.commands.streams import file_lines, is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
 from translate.paths import resolved
 
@@ -134,26 +135,25 @@ class Scoring:
     """The task of scoring: the log-probability of the corresponding line of a file as the translation of each line."""
 
     def __init__(self, translator: "Translator", settings: "DecodingConfig", path: Path) -> None:
-        from translate.data.lines import read_lines
-
         self.translator, self.settings, self.path = translator, settings, path
-        self.given = read_lines(path)
+        self.given, self.read = iter(file_lines(path)), 0
 
     def rows(self, lines: list[str], first: int) -> Iterator[str]:
         """What is printed for these lines, the first of which has the number `first`."""
-        given = self.given[first - 1 : first - 1 + len(lines)]
+        given = list(islice(self.given, len(lines)))
+        self.read += len(given)
         if len(given) < len(lines):
             raise DataError(
-                f"{self.path} has {len(self.given)} lines, fewer than the input; it needs one for each input line"
+                f"{self.path} has {self.read} lines, fewer than the input; it needs one for each input line"
             )
         figures = self.translator.log_probabilities(lines, given, self.settings, first_line=first)
         return (f"{figure:.4f}\n" for figure in figures)
 
     def end(self, lines: int) -> None:
         """DataError if the file has more lines than this."""
-        if lines != len(self.given):
+        if rest := sum(1 for _ in self.given):
             raise DataError(
-                f"{self.path} has {len(self.given)} lines, but the input has {lines}; it needs one for each input line"
+                f"{self.path} has {self.read + rest} lines, but the input has {lines}; it needs one for each input line"
             )
 
 
