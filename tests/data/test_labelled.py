@@ -16,10 +16,12 @@ from translate.data.dataset import CorpusCache, Dataset, EncodedText
 from translate.data.labelled import (
     find_labelled_split,
     labelled_splits_in,
+    open_labelled_split,
     read_labelled,
     read_labelled_split,
     read_texts_and_labels,
 )
+from translate.data.lines import text_sha256
 from translate.data.selection import select_texts
 from translate.errors import DataError
 from translate.text.vocabulary import BOS, EOS, SPECIALS
@@ -59,6 +61,7 @@ def test_what_belongs_to_the_text_and_what_to_the_label(tmp_path: Path) -> None:
     [
         ("de\tHund\nKatze\n", "line 2 has no tab: 'Katze'. Write label, tab, text."),
         ("de\tHund\n\nen\tcat\n", "line 2 has no tab: ''. Write label, tab, text."),
+        ("de\tHund\n\t\nen\tcat\n", "line 2 has no label. Write one, or remove the line."),
         (f"{'x' * 90}\n", f"line 1 has no tab: '{'x' * 79}…'. Write label, tab, text."),
         ("de\tHund\n \tKatze\n", "line 2 has no label. Write one, or remove the line."),
         (
@@ -110,6 +113,19 @@ def test_many_labels_are_not_all_named(tmp_path: Path) -> None:
     path = write(tmp_path / "val.tsv", "x\tx\n")
     with pytest.raises(DataError, match=r"which has '00', .*'19', …\. Correct"):
         read_labelled(path, known=[f"{number:02}" for number in range(40)])
+
+
+def test_a_split_that_is_not_held_in_memory(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.tsv", f"{LINES}\n")
+    text, held = open_labelled_split(tmp_path, "train"), read_labelled(path)
+    assert not isinstance(text.source, list)
+    assert text.in_memory() == held
+    assert len(text.source) == len(text.target) == 3
+    assert held.source_sha256 == text_sha256(held.source)
+    assert held.target_sha256 == text_sha256(held.target)
+    write(path, LINES * 2)
+    with pytest.raises(DataError, match="changed while it was being read"):
+        list(text.target)
 
 
 # --- two files -------------------------------------------------------------------------------------------------------

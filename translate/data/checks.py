@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from translate.config.data import Corpus, DataConfig, FilterConfig
-from translate.data.corpus import ParallelText, TextPair
+from translate.data.corpus import TextPair
 from translate.data.dataset import SIDES, Dataset
 from translate.errors import ConfigError, DataError
 from translate.text.vocabulary import UNK
@@ -43,19 +43,20 @@ def are_swapped(source: Path, target: Path, data: DataConfig) -> bool:
     return f".{data.target}" in source.suffixes and f".{data.source}" in target.suffixes and not named_right
 
 
-def check_variety(text: ParallelText) -> None:
+def check_variety(text: TextPair) -> None:
     """DataError if all texts have one label; a warning if what is read as labels may be something else."""
     counts = Counter(text.target)
+    first = next(iter(counts))
     if len(counts) == 1:
-        raise DataError(f"{text.name}: all texts have the label {text.target[0]!r}; give texts of at least two labels")
+        raise DataError(f"{text.name}: all texts have the label {first!r}; give texts of at least two labels")
     once = [label for label, count in counts.items() if count == 1]
     if 2 * len(once) > len(counts):
         log.warning(
             "%s: %d of %d labels occur only once; each line is label, tab, text: are they in this order?",
             *(text.name, len(once), len(counts)),
         )
-    elif text.target[0] in once:
-        log.warning("%s: the label %r of line 1 occurs only there: is it a header?", text.name, text.target[0])
+    elif first in once:
+        log.warning("%s: the label %r of line 1 occurs only there: is it a header?", text.name, first)
 
 
 def warn_of_equal_sides(text: TextPair) -> None:

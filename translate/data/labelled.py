@@ -1,11 +1,14 @@
 """Labelled text on disk: one `label<TAB>text` per line, in a file for each split. It knows nothing about tokens."""
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from translate.data.corpus import (
     ParallelText,
+    TextPair,
     files_in,
     folder_and_name,
     names_of_split,
@@ -14,7 +17,7 @@ from translate.data.corpus import (
     what_is_no_file,
     what_is_there,
 )
-from translate.data.lines import excerpt, read_lines, text_sha256
+from translate.data.lines import FileText, Text, excerpt, read_blocks, text_sha256, version_of
 from translate.errors import DataError
 from translate.text.codec import compose
 
@@ -22,41 +25,92 @@ ENDING = ".tsv"  # and that of a packed file
 
 
 def read_labelled(path: Path, known: Collection[str] | None = None) -> ParallelText:
-    """Read texts (the source) and their labels (the target), which must be among `known` if that is given.
+    """Read texts and their labels into memory; see scan_labelled."""
+    return scan_labelled(path, known).in_memory()
+
+
+def scan_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
+    """Texts (the source) and their labels (the target), read once to check and hash them.
 
     The first tab ends the label; later ones belong to the text. White space around a label is not part of it. Blank
     lines at the end of the file are dropped.
 
     Raises:
-        DataError: the file cannot be read or is empty, a line has no tab or no label, or a label is not known.
+        DataError: the file cannot be read or is empty, a line has no tab or no label, or a label is not among `known`,
+            if that is given.
     """
-    lines = read_lines(path)
-    while lines and not lines[-1].strip():
-        lines.pop()
+    version = version_of(path)
+    lines = 0
+    labels: set[str] = set()
+    hashes = hashlib.sha256(), hashlib.sha256()
+    for lines, line in enumerate(_without_blank_end(chain.from_iterable(read_blocks(path))), start=1):
+        if "\t" not in line:
+            raise DataError(f"{path}, line {lines} has no tab: {excerpt(line)}. Write label, tab, text.")
+        label = _label(line)
+        if label not in labels:
+            _check_label(path, lines, label, known)
+            labels.add(label)
+        for digest, side in zip(hashes, (_text(line), label), strict=True):
+            digest.update(f"{side}\n".encode())
     if not lines:
         raise DataError(f"{path} has no text. It needs one `label<TAB>text` per line.")
-    texts, labels = [], []
-    for number, line in enumerate(lines, start=1):
-        label, tab, text = line.partition("\t")
-        if not tab:
-            raise DataError(f"{path}, line {number} has no tab: {excerpt(line)}. Write label, tab, text.")
-        texts.append(text)
-        labels.append(label.strip())
-    _check_labels(path, labels, known)
-    return _labelled_text(path.name, texts, labels)
+    rows = FileText(path, lines, version)
+    texts, own_labels = _Column(rows, _text), _Column(rows, _label)
+    return _labelled(path.name, texts, own_labels, (hashes[0].hexdigest(), hashes[1].hexdigest()), len(labels))
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What `part` takes from each row, row by row."""
+
+    rows: Text
+    part: Callable[[str], str]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.part, self.rows)
+
+
+def _label(row: str) -> str:
+    """What comes before the first tab, without white space around it."""
+    return row.partition("\t")[0].strip()
+
+
+def _text(row: str) -> str:
+    """What comes after the first tab."""
+    return row.partition("\t")[2]
+
+
+def _without_blank_end(lines: Iterable[str]) -> Iterator[str]:
+    """All lines but the blank ones at the end."""
+    blank: list[str] = []
+    for line in lines:
+        blank.append(line)
+        if line.strip():
+            yield from blank
+            blank.clear()
 
 
 def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> ParallelText:
     """The same from two files that belong together line by line."""
     pair = read_pair(texts, labels)
     stripped = [label.strip() for label in pair.target]
-    _check_labels(labels, stripped, known)
-    return _labelled_text(pair.name, pair.source, stripped)
+    for number, label in enumerate(stripped, start=1):
+        _check_label(labels, number, label, known)
+    hashes = text_sha256(pair.source), text_sha256(stripped)
+    return _labelled(pair.name, pair.source, stripped, hashes, len(set(stripped))).in_memory()
 
 
 def read_labelled_split(root: Path, split: str, known: Collection[str] | None = None) -> ParallelText:
-    """Read a split of the folder `root`; see find_labelled_split and read_labelled for what can go wrong."""
+    """Read a split of the folder `root`; see find_labelled_split and scan_labelled for what can go wrong."""
     return read_labelled(find_labelled_split(root, split), known)
+
+
+def open_labelled_split(root: Path, split: str) -> TextPair:
+    """The same split as a text that is not held in memory."""
+    return scan_labelled(find_labelled_split(root, split))
 
 
 def labelled_splits_in(root: Path) -> dict[str, Path]:
@@ -89,24 +143,22 @@ def find_labelled_split(root: Path, split: str) -> Path:
     )
 
 
-def _check_labels(path: Path, labels: Sequence[str], known: Collection[str] | None) -> None:
-    allowed = set(known if known is not None else labels)
-    for number, label in enumerate(labels, start=1):
-        if not label:
-            raise DataError(f"{path}, line {number} has no label. Write one, or remove the line.")
-        if label not in allowed:
-            shown = ", ".join(map(repr, sorted(allowed)[:20])) + (", …" if len(allowed) > 20 else "")
-            forms = ""
-            if compose(label) in map(compose, allowed):
-                forms = "It differs from one of these only in its Unicode form (uconv -x any-nfc makes all NFC). "
-            raise DataError(
-                f"{path}, line {number}: the label {label!r} does not occur in the training text, which has {shown}. "
-                f"{forms}Correct it, remove the line, or train with texts of that label."
-            )
+def _check_label(path: Path, number: int, label: str, known: Collection[str] | None) -> None:
+    """DataError if the label of this line is empty, or not among `known`."""
+    if not label:
+        raise DataError(f"{path}, line {number} has no label. Write one, or remove the line.")
+    if known is None or label in known:
+        return
+    shown = ", ".join(map(repr, sorted(known)[:20])) + (", …" if len(known) > 20 else "")
+    forms = ""
+    if compose(label) in map(compose, known):
+        forms = "It differs from one of these only in its Unicode form (uconv -x any-nfc makes all NFC). "
+    raise DataError(
+        f"{path}, line {number}: the label {label!r} does not occur in the training text, which has {shown}. "
+        f"{forms}Correct it, remove the line, or train with texts of that label."
+    )
 
 
-def _labelled_text(name: str, texts: list[str], labels: list[str]) -> ParallelText:
-    hashes = text_sha256(texts), text_sha256(labels)
-    counts = Counter(labels)
-    variant = f"{len(counts)} labels, sha256 {hashes[0][:8]}… / {hashes[1][:8]}…"
-    return ParallelText(name, texts, labels, *hashes, variant, unit="texts")
+def _labelled(name: str, texts: Text, labels: Text, hashes: tuple[str, str], different: int) -> TextPair:
+    variant = f"{different} labels, sha256 {hashes[0][:8]}… / {hashes[1][:8]}…"
+    return TextPair(name, texts, labels, *hashes, variant, unit="texts")

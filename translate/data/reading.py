@@ -13,7 +13,7 @@ from translate.data.corpus import ParallelText, TextPair, find_split, open_split
 from translate.data.dataset import CorpusCache
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.inventory import named_files, patterns, split_files
-from translate.data.labelled import find_labelled_split, read_labelled_split
+from translate.data.labelled import find_labelled_split, open_labelled_split, read_labelled_split
 from translate.data.lines import version_of
 from translate.data.mixing import join_corpora, matching_files, open_files
 from translate.errors import ConfigError, DataError
@@ -34,7 +34,7 @@ def read_training_text(config: Config) -> TextPair:
     """
     data = config.data
     if isinstance(data, LabelledDataConfig):
-        text = logged(read_labelled_split(data.root, data.train))
+        text = logged(open_labelled_split(data.root, data.train))
         check_variety(text)
         return text
     if _wants_multi30k(data):
