@@ -97,8 +97,9 @@ def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> 
     """The same from two files that belong together line by line."""
     pair = read_pair(texts, labels)
     stripped = [label.strip() for label in pair.target]
+    allowed = set(known)
     for number, label in enumerate(stripped, start=1):
-        _check_label(labels, number, label, known)
+        _check_label(labels, number, label, allowed)
     hashes = text_sha256(pair.source), text_sha256(stripped)
     return _labelled(pair.name, pair.source, stripped, hashes, len(set(stripped))).in_memory()
 
