@@ -235,12 +235,13 @@ def test_given_translations_are_scored(
     expected = [f"{figure:.4f}" for figure in translator.log_probabilities(lines, given)]
     assert translate("--score", file, *lines) == Outcome(0, joined(expected), "")
     assert float(expected[0]) < float(expected[1]) == 0
-    for some, said in (
-        (lines[:2], "but the input has 2; it needs one for each input line"),
-        ([*lines, "el"], "fewer than the input; it needs one for each input line"),
-    ):
-        found = translate("--score", file, *some)
-        assert (found.code, found.err) == (2, f"error: {file} has 3 lines, {said}\n")
+    for some, said in ((lines[:2], "but the input has 2"), ([*lines, "el"], "fewer than the input")):
+        found = translate("--score", file, stdin=joined(some).encode())
+        assert (found.code, found.err) == (2, f"error: {file} has 3 lines, {said}; it needs one for each input line\n")
+        assert found.out
+        message = f"{file} has 3 lines, but the input has {len(some)}; it needs one for each input line"
+        for known in (some, ["--input", write_lines(tmp_path / "in", some)]):
+            assert translate("--score", file, *known) == Outcome(2, "", f"error: {message}\n")
     found = translate(
         "--score", write_lines(tmp_path / "three", ["il"] * 3), "--max-source", "1", "el", "el", "el gato"
     )

@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +18,6 @@ from tiny_project import LINES, Call, Outcome, Project, joined, write_lines
 
 from translate.commands import streams
 from translate.commands.translate import main
-from translate.data import lines
 from translate.errors import DataError
 from translate.translator import Translator
 
@@ -68,27 +67,19 @@ def test_a_file_is_checked_first_and_then_read_as_it_is_translated(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_lines(tmp_path / "in", LINES)
-    monkeypatch.setattr("translate.data.lines.BLOCK", 1)  # a line
     monkeypatch.setattr(streams, "CHUNK", 1)
-    blocks: list[list[str]] = []
+    source = streams.given_lines(argparse.Namespace(sentences=[], input=path))
+    assert not isinstance(source, list)
+    ahead = streams.source_lines(source)
+    assert next(ahead) == LINES[:1]
+    write_lines(path, [*LINES, *LINES])  # as the output does in `translate.py --input FILE >> FILE`
+    with pytest.raises(DataError, match=f"{path} changed while it was being read"):
+        list(ahead)
 
-    def spy(path: Path) -> Iterator[list[str]]:
-        for block in read_blocks(path):
-            blocks.append(block)
-            yield block
-
-    read_blocks = lines.read_blocks
-    monkeypatch.setattr(lines, "read_blocks", spy)
-    chunks = streams.source_lines(argparse.Namespace(sentences=[], input=path))
-    assert blocks == [[line] for line in LINES]
-    assert next(chunks) == blocks.pop() == LINES[:1]
-    assert blocks == [[line] for line in LINES]
-
-    with path.open("ab") as end:
-        end.write(b"\xff\n")
+    path.write_bytes(b"el gato\n\xff\n")
     said = translate("--input", path)
     assert (said.code, said.out) == (2, "")
-    assert f"{path}, line {len(LINES) + 1}, byte 1: 0xff is not UTF-8" in said.err
+    assert f"{path}, line 2, byte 1: 0xff is not UTF-8" in said.err
 
 
 def test_standard_output_by_its_name_keeps_what_is_in_it(

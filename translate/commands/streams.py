@@ -5,9 +5,9 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from select import select
 from typing import TYPE_CHECKING, NoReturn, TextIO, cast
@@ -21,32 +21,38 @@ if TYPE_CHECKING:
 
     from tqdm import tqdm
 
+    from translate.data.lines import Text
+
 CHUNK = 1000  # Lines translated together: sorted by length, they make full batches.
 BLOCK = 1 << 16  # bytes of standard input, at most, at a time
 
 log = logging.getLogger("translate")
 
 
-def source_lines(args: argparse.Namespace) -> Iterator[list[str]]:
-    """The lines to translate, some at a time: arguments, a file, or standard input as it arrives."""
-    from translate.pool import chunks
-
+def given_lines(args: argparse.Namespace) -> "Text | None":
+    """The lines to translate, from arguments or a file; None if they come from standard input."""
     if args.sentences and args.input:
         raise ConfigError("sentences and --input are both given; use one of them")
     if args.sentences:
-        return chunks(argument_lines(args.sentences), CHUNK)
-    return chunks(file_lines(args.input), CHUNK) if args.input else standard_input()
+        return argument_lines(args.sentences)
+    return file_lines(args.input) if args.input else None
 
 
-def file_lines(path: Path) -> Iterable[str]:
-    """The lines of a file, read while they are translated. DataError, before the first, if any cannot be read."""
-    from translate.data.lines import read_blocks, read_lines
+def file_lines(path: Path) -> "Text":
+    """The lines of a file, not held in memory, but read once to count them. DataError if any cannot be read."""
+    from translate.data.lines import FileText, read_blocks, read_lines, version_of
 
     if not path.is_file():  # such as a pipe, which can be read only once
         return read_lines(path)
-    for _ in read_blocks(path):
-        pass
-    return chain.from_iterable(read_blocks(path))
+    version = version_of(path)
+    return FileText(path, sum(map(len, read_blocks(path))), version)
+
+
+def source_lines(given: "Text | None") -> Iterator[list[str]]:
+    """The lines to translate, some at a time; those of standard input as they arrive."""
+    from translate.pool import chunks
+
+    return standard_input() if given is None else chunks(given, CHUNK)
 
 
 def argument_lines(sentences: Sequence[str]) -> list[str]:

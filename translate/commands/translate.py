@@ -17,12 +17,13 @@ from translate.commands.options import (
     warn_of_truncated,
 )
 from translate.commands.run import leave_in_order, run
-from translate.commands.streams import file_lines, is_open_as, open_output, progress, source_lines
+from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
 from translate.paths import resolved
 
 if TYPE_CHECKING:
     from translate.config.decoding import DecodingConfig
+    from translate.data.lines import Text
     from translate.translator import Translation, Translator
 
 OF_TRANSLATING = ("n_best", "search", "beam_size", "length_penalty", "max_ratio", "temperature", "top_k", "seed")
@@ -83,7 +84,9 @@ def translate(args: argparse.Namespace) -> None:
     if args.score and (idle := [name for name in OF_TRANSLATING if getattr(args, name) is not None]):
         options = " and ".join(f"--{name.replace('_', '-')}" for name in idle)
         raise ConfigError(f"--score translates nothing: leave out {options}")
-    chunks = source_lines(args)
+    source, given = given_lines(args), file_lines(args.score) if args.score else None
+    if source is not None and given is not None and len(source) != len(given):
+        raise unequal(args.score, given, f"but the input has {len(source)}")
     checkpoints = models_of(args)
     read = {"the model": checkpoints, "the text to translate": [args.input], "the text to score": [args.score]}
     if args.output and not args.sentences and not args.input:
@@ -94,13 +97,15 @@ def translate(args: argparse.Namespace) -> None:
     translator = Translator.load(checkpoints, args.device)
     refuse_to_replace(args.output, {"the model's data file": text_files(translator.config.data)})
     settings = settings_of(translator, args)
-    task = Scoring(translator, settings, args.score) if args.score else Translating(translator, settings, args.n_best)
+    task: Translating | Scoring = Translating(translator, settings, args.n_best)
+    if given is not None:
+        task = Scoring(translator, settings, args.score, given)
     typing = not args.sentences and not args.input and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         log.info("type a sentence and press Enter; Ctrl-D quits")
     number = 0
     with open_output(args.output) as output, progress(shown=bool(args.output) and not typing) as bar:
-        for lines in chunks:
+        for lines in source_lines(source):
             if args.unknown:
                 report_unknown(translator, lines, number + 1)
             output.writelines(task.rows(lines, number + 1))
@@ -134,27 +139,27 @@ class Translating:
 class Scoring:
     """The task of scoring: the log-probability of the corresponding line of a file as the translation of each line."""
 
-    def __init__(self, translator: "Translator", settings: "DecodingConfig", path: Path) -> None:
+    def __init__(self, translator: "Translator", settings: "DecodingConfig", path: Path, given: "Text") -> None:
         self.translator, self.settings, self.path = translator, settings, path
-        self.given, self.read = iter(file_lines(path)), 0
+        self.given, self.ahead = given, iter(given)
 
     def rows(self, lines: list[str], first: int) -> Iterator[str]:
         """What is printed for these lines, the first of which has the number `first`."""
-        given = list(islice(self.given, len(lines)))
-        self.read += len(given)
+        given = list(islice(self.ahead, len(lines)))
         if len(given) < len(lines):
-            raise DataError(
-                f"{self.path} has {self.read} lines, fewer than the input; it needs one for each input line"
-            )
+            raise unequal(self.path, self.given, "fewer than the input")
         figures = self.translator.log_probabilities(lines, given, self.settings, first_line=first)
         return (f"{figure:.4f}\n" for figure in figures)
 
     def end(self, lines: int) -> None:
         """DataError if the file has more lines than this."""
-        if rest := sum(1 for _ in self.given):
-            raise DataError(
-                f"{self.path} has {self.read + rest} lines, but the input has {lines}; it needs one for each input line"
-            )
+        if lines != len(self.given):
+            raise unequal(self.path, self.given, f"but the input has {lines}")
+
+
+def unequal(path: Path, given: "Text", how: str) -> DataError:
+    """The error if a file of translations does not have as many lines as the input."""
+    return DataError(f"{path} has {len(given)} lines, {how}; it needs one for each input line")
 
 
 def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | None]]) -> None:
