@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import torch
 
 from translate.errors import ConfigError
+from translate.threads import own_threads
 
 log = logging.getLogger("translate")
 
@@ -101,13 +102,9 @@ def _speed_up_of_bfloat16(rows: int, width: int) -> float:
     used, because it never waits for others.
     """
     few = min(rows, max(1, SMALL // width**2))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    gain = _relative_speed(few, width, 2)
-    if gain > HOPELESS:
-        gain = _relative_speed(rows, width, MOST_ATTEMPTS)
-    torch.set_num_threads(threads)
-    return gain
+    with own_threads(1):
+        gain = _relative_speed(few, width, 2)
+        return _relative_speed(rows, width, MOST_ATTEMPTS) if gain > HOPELESS else gain
 
 
 def _relative_speed(rows: int, width: int, attempts: int) -> float:

@@ -1,6 +1,7 @@
 """Text in, text out, over one saved model."""
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ OWN_SETTINGS = {
     "sample": {"temperature", "top_k", "seed"},
 }
 
+LINE_BREAK = re.compile(r"\r\n|[\r\n]")  # not U+2028 and the like, which are part of a sentence (see data/lines.py)
 MOST = 1000  # translations of one sentence, samples or hypotheses of a beam, that may be asked for
 
 log = logging.getLogger("translate")
@@ -243,10 +245,10 @@ class Translator:
         )
 
     def _on_one_line(self, text: str) -> str:
-        """A translation with its line breaks, which byte tokens can spell, as spaces; a label as it is."""
+        """A translation with line breaks, which byte tokens can spell, as spaces, but none at its end; a label as it is."""
         if self.predicts_labels:
             return text
-        return " ".join(text.splitlines())
+        return LINE_BREAK.sub(lambda found: " " if found.end() < len(text) else "", text)
 
     def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
         """Warn of lines of which only `read` tokens are read, and of those longer than any in training."""

@@ -89,8 +89,10 @@ def test_nothing_left_is_an_error() -> None:
     with pytest.raises(DataError) as caught:
         selected([("", "a"), ("b", "")], FilterConfig())
     assert str(caught.value) == (
-        "train: nothing is left to train on (dropped 2 pairs: an empty side, first line 1); change data.filter"
+        "train: nothing is left to train on (dropped 2 pairs: an empty side, first line 1); check the text"
     )
+    with pytest.raises(DataError, match=r"an empty side, first line 1; dropped 1 pair: .*; change data\.filter$"):
+        selected([("", "a"), ("@@", "@@")], FilterConfig())
 
 
 def test_a_dropped_pair_is_named_within_its_corpus() -> None:

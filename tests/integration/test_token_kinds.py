@@ -57,7 +57,11 @@ def test_a_line_break_that_bytes_spell_is_a_space(tmp_path: Path) -> None:
         # Nothing but the bias decides: the line break is always the likeliest.
         dict(model.named_parameters())["projection.bias"][4 + ord("\n")] = 9.0
     SavedModel(config, source, target, weights_of(model), {}).save(tmp_path / "model.safetensors")
-    assert Translator.load(tmp_path / "model.safetensors", "cpu").translate(["abc", ""]) == ["   ", ""]
+    translator = Translator.load(tmp_path / "model.safetensors", "cpu")
+    assert translator.translate(["abc", ""]) == ["   ", ""]
+    # What else Python calls a line break is part of a sentence, in references, too.
+    separators = "a\u2028b\x85c\x0b"
+    assert translator._on_one_line(f"{separators}\r\nd\re\n") == f"{separators} d e"
 
 
 DROPOUT = ("text.tokenizer.kind=bpe", "text.tokenizer.vocab_size=40", "text.tokenizer.dropout=0.3")

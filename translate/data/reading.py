@@ -24,7 +24,7 @@ log = logging.getLogger("translate")
 
 Read = TypeVar("Read", bound=TextPair)
 
-MOST_OF_TEST_SETS = 1 << 24  # bytes in the files of all test sets together, some 100,000 pairs
+MOST_OF_TEST_SETS = 1 << 24  # bytes on disk of all test sets together, some 100,000 pairs if unpacked
 
 
 def read_training_text(config: Config) -> TextPair:
@@ -140,7 +140,8 @@ def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec,
         read = partial(open_split, data.root, source=data.source, target=data.target)
         encoded = data.splits
     own = set(named_files(data))  # Files of this folder, named one by one, may be a part of the training text.
-    with suppress(DataError):  # The folder itself may be unreadable: text named file by file does not need it.
+    # The folder itself may be unreadable (text named file by file does not need it), or a file just removed.
+    with suppress(DataError, OSError):
         splits = split_files(data)
         sizes = {split: sum(file.stat().st_size for file in files) for split, files in splits.items()}
         room = MOST_OF_TEST_SETS

@@ -56,7 +56,9 @@ def _drop(reasons: Sequence[tuple[str, NDArray[np.bool_]]], text: TextPair) -> t
         if dropped.size:
             report.append(f"dropped {text.counted(dropped.size)}: {reason}, first {text.place(dropped[0])}")
     if not kept.any():
-        raise DataError(f"{text.name}: nothing is left to train on ({'; '.join(report)}); change data.filter")
+        # The first reason, an empty side, is no setting.
+        remedy = "check the text" if reasons[0][1].all() else "change data.filter"
+        raise DataError(f"{text.name}: nothing is left to train on ({'; '.join(report)}); {remedy}")
     return np.flatnonzero(kept).astype(np.int32), report  # half the memory of int64
 
 

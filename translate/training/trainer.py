@@ -131,6 +131,7 @@ class Trainer:
             Interrupted: a signal came; the state is saved, or an earlier one that was still being written.
             TrainingError: the gradient stays infinite or NaN, or memory runs out.
             DataError: a validation runs out of memory with a single sentence; the run is saved first.
+            CheckpointError: a file cannot be written; the last state that was written stays.
         """
         self.metrics, self.bar, self.guard = metrics, bar, guard
         try:
