@@ -245,7 +245,7 @@ class Translator:
         )
 
     def _on_one_line(self, text: str) -> str:
-        """A translation with line breaks, which byte tokens can spell, as spaces, but none at its end; a label as it is."""
+        """A translation with line breaks, which byte tokens can spell, as spaces, and none at its end; or a label."""
         if self.predicts_labels:
             return text
         return LINE_BREAK.sub(lambda found: " " if found.end() < len(text) else "", text)
