@@ -140,16 +140,17 @@ def encode_other_splits(config: Config, cache: CorpusCache, codecs: tuple[Codec,
         read = partial(open_split, data.root, source=data.source, target=data.target)
         encoded = data.splits
     own = set(named_files(data))  # Files of this folder, named one by one, may be a part of the training text.
-    # The folder itself may be unreadable (text named file by file does not need it), or a file just removed.
-    with suppress(DataError, OSError):
+    try:
         splits = split_files(data)
         sizes = {split: sum(file.stat().st_size for file in files) for split, files in splits.items()}
-        room = MOST_OF_TEST_SETS
-        for split in sorted(splits, key=sizes.__getitem__):
-            if split in encoded or not own.isdisjoint(splits[split]):
-                continue
-            room -= sizes[split]
-            if room < 0:
-                break
-            with suppress(DataError, ConfigError):
-                cache.dataset(codecs, read(split))
+    except (DataError, OSError):  # Text named file by file does not need this folder; or a file was just removed.
+        return
+    room = MOST_OF_TEST_SETS
+    for split in sorted(splits, key=sizes.__getitem__):
+        if split in encoded or not own.isdisjoint(splits[split]):
+            continue
+        room -= sizes[split]
+        if room < 0:
+            break
+        with suppress(DataError, ConfigError):
+            cache.dataset(codecs, read(split))
