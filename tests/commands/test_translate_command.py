@@ -4,9 +4,11 @@ import gzip
 import io
 import os
 import re
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
-from select import select
 from types import SimpleNamespace
 from typing import Any
 
@@ -179,12 +181,46 @@ def test_lines_that_arrive_together_are_translated_together(tmp_path: Path, monk
         assert list(streams.standard_input()) == [LINES[:3], LINES[3:]]
 
 
+def test_a_signal_that_comes_before_the_read_interrupts_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    interrupted = threading.Event()
+    in_time = []
+
+    def interrupt() -> None:
+        time.sleep(0.1)
+        # To a waiting read, a signal that another thread receives is like one that came before it.
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        in_time.append(interrupted.wait(5))
+        os.write(writing, b"el gato\n")
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=interrupt)
+    try:
+        with os.fdopen(reading, "rb") as file:
+            monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
+            thread.start()
+            with pytest.raises(KeyboardInterrupt):
+                next(streams.standard_input())
+            interrupted.set()
+            thread.join()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        os.close(writing)
+    assert in_time == [True]
+
+
+def as_it_is_awaited(streams: list[object], _: object, __: object, seconds: float | None = None) -> object:
+    """The `select` of a stream whose next lines arrive only once somebody waits for them."""
+    return (streams[:1] if seconds is None else [], [], [])
+
+
 def no_sockets(*_: object) -> None:
     raise OSError(10038, "an operation was attempted on something that is not a socket")  # as on Windows
 
 
 @pytest.mark.parametrize(
-    ("typing", "select"), [(True, select), (False, select), (True, no_sockets), (False, no_sockets)]
+    ("typing", "select"),
+    [(True, as_it_is_awaited), (False, as_it_is_awaited), (True, no_sockets), (False, no_sockets)],
 )
 def test_what_is_translated_is_given_out_before_more_is_read(
     typing: bool, select: Any, translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
@@ -199,11 +235,8 @@ def test_what_is_translated_is_given_out_before_more_is_read(
         answered.append(output.getvalue().decode())
         return next(blocks)
 
-    nothing_waits, other_end = os.pipe()
-    stream = SimpleNamespace(read1=read1, fileno=lambda: nothing_waits)
+    stream = SimpleNamespace(read1=read1, fileno=lambda: 0)
     translate(stdin=SimpleNamespace(buffer=stream, isatty=lambda: typing))
-    os.close(nothing_waits)
-    os.close(other_end)
     first, second, third = translator.translate(["el gato", "el perro", "el niño"])
     assert answered == ["", joined([first]), *[joined([first, second])] * 3]
     assert output.getvalue().decode() == joined([first, second, third])

@@ -4,6 +4,7 @@ to a file that appears once it is complete."""
 import argparse
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -100,6 +101,7 @@ def standard_input() -> Iterator[list[str]]:
 def read_some(stream: "BufferedReader") -> bytes:
     """What has arrived on standard input, or else what comes next; nothing at its end. DataError if that fails."""
     try:
+        wait_for_more(stream)
         return stream.read1(BLOCK)
     except OSError as error:
         raise DataError(f"standard input cannot be read: {error.strerror}; name a file: --input FILE") from error
@@ -109,6 +111,27 @@ def line_of(content: bytes, number: int) -> str:
     """A line of standard input. DataError if it is not UTF-8."""
     line = decode(content.removesuffix(b"\r"), f"standard input, line {number}")
     return line.removeprefix("\ufeff") if number == 1 else line
+
+
+def wait_for_more(stream: "BufferedReader") -> None:
+    """Wait until the next read would not have to wait, or for an exception like Ctrl-C; not where `select` cannot.
+
+    A signal that arrives just before a read does not interrupt it: Python has looked for signals, and the operating
+    system does not know yet that it has to wake anybody. With a descriptor that becomes readable, none is missed.
+    """
+    reading, writing = os.pipe()
+    try:
+        os.set_blocking(writing, False)
+        previous = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        try:
+            with suppress(OSError, ValueError):
+                while stream.fileno() not in select([stream.fileno(), reading], [], [])[0]:
+                    os.read(reading, 1)
+        finally:
+            signal.set_wakeup_fd(previous)
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def more_has_arrived(stream: "BufferedReader") -> bool:
