@@ -37,14 +37,14 @@ from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
 from translate.paths import commit, resolved
 from translate.preparing import PreparedText, plan_batches, prepare_text, training_set, with_max_ratio
-from translate.resuming import changed_in_vain, has_another_length, is_place, refuse_changed_settings, refuse_changes
+from translate.resuming import changed_in_vain, is_place, refuse_changed_settings, refuse_changes
 from translate.runs import RunFolder, would_be_replaced
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore
 from translate.training.distributed import SINGLE_PROCESS, Processes
 from translate.training.interrupt import InterruptGuard
-from translate.training.progress import Progress, Validation
+from translate.training.progress import Progress, Validation, total_updates
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 from translate.training.trainer import Trainer
@@ -91,7 +91,8 @@ def train(
     precision = config.training.precision
     reached = None  # the progress of a resumed run
     if resume:
-        reached = progress_to_resume(run, values, identity, processes)
+        total = total_updates(config.training, len(plan.epoch(0)))
+        reached = progress_to_resume(run, values, identity, (total, config.training.patience), processes)
         if reached is None:
             log.info("%s is finished: there is nothing to resume", run.path)
             if changes := changed_in_vain(values["identity"], identity):
@@ -178,9 +179,15 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
 
 
 def progress_to_resume(
-    run: RunFolder, values: dict[str, Any], identity: dict[str, Any], processes: Processes
+    run: RunFolder,
+    values: dict[str, Any],
+    identity: dict[str, Any],
+    length: tuple[int, int | None],
+    processes: Processes,
 ) -> Progress | None:
     """How far a resumed run has got, from the `values` of its newest state; None if it is finished.
+
+    A finished run goes on if its `length`, the number of updates and the patience, now allows more of them.
 
     If its best model is gone, that is forgotten, so that the next validation makes another.
 
@@ -190,8 +197,8 @@ def progress_to_resume(
     refuse_changes(values["identity"], identity)
     progress = Progress.from_dict(values["progress"])
     damage = processes.on_first(run.damage_of_model) if progress.best_step >= 0 else None
-    over = processes.on_first(run.finished_after) == progress.step
-    if over and not has_another_length(values["identity"], identity):
+    finished = processes.on_first(run.finished_after) == progress.step
+    if finished and progress.updates_left(*length) == 0:
         if damage:
             raise CheckpointError(f"the run is finished, but its model is lost: {damage}; train again with --overwrite")
         return None

@@ -79,11 +79,6 @@ def refuse_changed_settings(before: dict[str, Any], config: Config) -> None:
     refuse_changes(before, {"codecs": [], **before, "config": now})
 
 
-def has_another_length(before: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Whether a run is resumed with another length."""
-    return any(key in LENGTH for key in differences(*_configs(before, now)))
-
-
 def changed_in_vain(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """A line for each setting that differs, places aside: a finished run has no use for another value."""
     return [line for key, line in differences(*_configs(before, now)).items() if not is_place(key)]

@@ -82,6 +82,9 @@ def test_a_finished_run_stays_as_it_is(tiny: TinyProject, caplog: pytest.LogCapt
     assert "change nothing about it" not in caplog.text
     assert train(tiny.config("decoding.beam_size=9", f"data.cache={tiny.folder}/other"), resume=True) == run
     assert caplog.messages[-1] == "these settings change nothing about it:\n  decoding.beam_size: 5 → 9"
+    for useless in ("training.patience=9", "training.max_steps=21"):  # They allow no update.
+        assert train(tiny.config(useless), resume=True) == run
+        assert caplog.messages[-1].startswith("these settings change nothing about it:\n  training.")
     assert contents(run.path) == before
     with pytest.raises(CheckpointError, match=r"training\.r_drop: 0\.0 → 1\.0"):
         train(tiny.config("training.r_drop=1.0"), resume=True)

@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from translate.config.training import TrainingConfig
 from translate.training.loss import Sums
 
 
@@ -27,6 +28,13 @@ class Validation:
     def figure(self, name: str) -> float:
         """The figure that selects the best model; more is better."""
         return {**self.scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
+
+
+def total_updates(config: TrainingConfig, per_epoch: int) -> int:
+    """How many updates a run makes, unless it runs out of patience before."""
+    epochs = math.inf if config.max_epochs is None else config.max_epochs
+    steps = math.inf if config.max_steps is None else config.max_steps
+    return int(min(steps, per_epoch * epochs))
 
 
 def perplexity(nll: float) -> float:
@@ -62,6 +70,15 @@ class Progress:
         fresh = Progress()
         names = ("validated_step", "best_step", "best_figure", "best_nll", "validations_since_best")
         return replace(self, **{name: getattr(fresh, name) for name in names})
+
+    def is_out_of_patience(self, patience: int | None) -> bool:
+        """Whether this many validations in a row, or more, have found no better model; never if it is None."""
+        return patience is not None and self.validations_since_best >= patience
+
+    def updates_left(self, total: int, patience: int | None) -> int:
+        """How many of `total` updates the run has still to make; negative if it has made more."""
+        left = total - self.step
+        return 0 if left > 0 and self.is_out_of_patience(patience) else left
 
     def is_beaten_by(self, figure: float, nll: float, *, is_score: bool) -> bool:
         """Whether a model is better than the best so far. Between scores equal to two decimals, the loss decides."""

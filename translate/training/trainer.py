@@ -24,7 +24,7 @@ from translate.training.interrupt import Interrupted, InterruptGuard
 from translate.training.loss import Sums
 from translate.training.memory import lasting_memory, remedies, size
 from translate.training.parallel import build_parallel
-from translate.training.progress import Progress, Validation, describe, perplexity
+from translate.training.progress import Progress, Validation, describe, perplexity, total_updates
 from translate.training.recompute import recompute_blocks
 from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
 from translate.training.schedule import build_schedule
@@ -98,9 +98,7 @@ class Trainer:
         self.rehearsal_seconds = self.validation_seconds = 0.0
         self.micro_batches = 1  # into which each batch is split; doubled when memory runs out
         self.updates_per_epoch = len(plan.epoch(0))
-        epochs = math.inf if config.max_epochs is None else config.max_epochs
-        steps = math.inf if config.max_steps is None else config.max_steps
-        self.total_steps = int(min(steps, self.updates_per_epoch * epochs))
+        self.total_steps = total_updates(config, self.updates_per_epoch)
         self.update = build_update(self.parallel, config, device, dtype)
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
@@ -112,7 +110,7 @@ class Trainer:
         """
         self.progress = progress
         self._expect_the_same(self.progress.step, "training states")
-        if self.progress.step > self.total_steps:
+        if self._updates_left() < 0:
             raise CheckpointError(
                 f"the run has made {self.progress.step} updates, but training.max_epochs or training.max_steps ends it "
                 f"after {self.total_steps}; raise that limit, or restore its earlier value"
@@ -173,7 +171,7 @@ class Trainer:
                 self._validate()
             if self._state_is_due():
                 self._save()
-        if self._out_of_patience() and self.progress.step < self.total_steps:
+        if self.progress.step < self.total_steps:
             found_nothing = self.progress.validations_since_best
             self.bar.say(f"early stopping (training.patience): validations without a better model: {found_nothing}")
         self._validate_mean()
@@ -227,7 +225,7 @@ class Trainer:
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
-        while progress.step < self.total_steps and not self._out_of_patience():
+        while self._updates_left():
             if progress.position == self.updates_per_epoch:
                 progress.epoch += 1
                 progress.position = 0
@@ -407,9 +405,8 @@ class Trainer:
         every = self.config.checkpoint_every
         return progress.step == progress.validated_step or (every is not None and progress.step % every == 0)
 
-    def _out_of_patience(self) -> bool:
-        patience = self.config.patience
-        return patience is not None and self.progress.validations_since_best >= patience
+    def _updates_left(self) -> int:
+        return self.progress.updates_left(self.total_steps, self.config.patience)
 
 
 def number_or_worst(figure: float) -> float:
