@@ -209,6 +209,14 @@ def test_options_that_are_none(options: tuple[str, ...], message: str, call: Cal
 # --- the corpus ------------------------------------------------------------------------------------------------------
 
 
+def test_another_name_of_a_language(run: Run, untrained: Project) -> None:
+    refused(
+        run("data.source=esp"),
+        f"{untrained.corpus}: train.it is there, but train.esp, plain, .gz or .zst, is not. "
+        f"Put it into {untrained.corpus}. If it is train.es, set data.source to that ending (or name both files).",
+    )
+
+
 def test_missing_files(run: Run, untrained: Project) -> None:
     (untrained.corpus / "train.it").unlink()
     refused(

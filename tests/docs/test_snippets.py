@@ -72,8 +72,9 @@ def test_lines_are_held_out(tmp_path: Path) -> None:
     pairs = [(f"Satz {number}", f"sentence {number}") for number in range(1100)]
     written = [*pairs, *pairs[:300], ("ᎠᎡ", "one"), ("ᎠᎢ", "two")]  # equal in the order of some locales
     for column, name in enumerate(("all.XX", "all.YY")):
-        (tmp_path / name).write_text("".join(f"{pair[column]}\n" for pair in written), encoding="utf-8")
-    (shown,) = (block for block in snippets("") if block.startswith("paste"))
+        lines = "".join(f"{pair[column]}\r\n" for pair in written).replace(" ", "\t")
+        (tmp_path / name).write_text(f"\ufeff{lines}", encoding="utf-8")
+    (shown,) = (block for block in snippets("") if "paste" in block)
     subprocess.run(["bash", "-c", shown], cwd=tmp_path, check=True)
     splits = [read_pair(tmp_path / f"{split}.XX", tmp_path / f"{split}.YY") for split in ("train", "val", "test")]
     found = [pair for split in splits for pair in zip(split.source, split.target, strict=True)]

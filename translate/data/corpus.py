@@ -207,12 +207,9 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
     found = _scan(folder, source, target)
     for name in names_of_split(last):
         if sides := found.get(name):
-            for there, missing in ((source, target), (target, source)):
+            for there, side, missing in ((target, "source", source), (source, "target", target)):
                 if missing not in sides:
-                    raise DataError(
-                        f"{folder}: {sides[there].name} is there, but {name}.{missing}, plain, .gz or .zst, is not. "
-                        f"Put it into {sides[there].parent}."
-                    )
+                    raise DataError(_half_found(folder, name, sides[there], side, missing))
             return sides[source], sides[target]
     raise DataError(_not_found(root, split, source, target, sorted(found)))
 
@@ -265,6 +262,15 @@ def is_folder(path: Path) -> bool:
         return path.is_dir()
     except OSError as error:
         raise DataError(f"The folder {path} cannot be read: {error.strerror}.") from None
+
+
+def _half_found(folder: Path, name: str, there: Path, side: str, missing: str) -> str:
+    others = [path.name for path in files_in(there.parent) if path != there and path.name.startswith(f"{name}.")]
+    here = f" If it is {' or '.join(others)}, set data.{side} to that ending (or name both files)." if others else ""
+    return (
+        f"{folder}: {there.name} is there, but {name}.{missing}, plain, .gz or .zst, is not. "
+        f"Put it into {there.parent}.{here}"
+    )
 
 
 def _not_found(root: Path, split: str, source: str, target: str, there: Sequence[str]) -> str:
