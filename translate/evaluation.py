@@ -57,11 +57,10 @@ class EvaluationReport:
     @property
     def warning(self) -> str | None:
         """What is suspicious about the translations, if anything."""
-        found = [distinct_warning(self.distinct, self.sentences, self.distinct_references)]
-        if self.unreferenced:
-            found.append(
-                f"{self.unreferenced} of {self.sentences} sentences have no reference, which changes the scores"
-            )
+        found = [
+            distinct_warning(self.distinct, self.sentences, self.distinct_references),
+            blanks_warning(self.unreferenced, self.sentences),
+        ]
         return "; ".join(filter(None, found)) or None
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,6 +153,13 @@ def distinct_warning(distinct: int, sentences: int, references: int) -> str | No
         f"only {distinct} of {sentences} translations are distinct: the model seems to ignore the source; it may need "
         "more updates (training.max_epochs)"
     )
+
+
+def blanks_warning(unreferenced: int, sentences: int) -> str | None:
+    """A warning if sentences have no reference that is not blank."""
+    if not unreferenced:
+        return None
+    return f"{unreferenced} of {sentences} sentences have no reference, which changes the scores"
 
 
 def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> str | None:

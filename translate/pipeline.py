@@ -31,7 +31,7 @@ from translate.device import (
     subnormals_are_zero,
 )
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
-from translate.evaluation import text_warnings
+from translate.evaluation import blanks_warning, text_warnings
 from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
@@ -327,8 +327,10 @@ def validator(config: Config, text: PreparedText) -> Validator:
     """The validator for this kind of text."""
     labelled = isinstance(config.data, LabelledDataConfig)
     if not labelled:
-        for warning in text_warnings(text.valid.source, text.valid.target, text.codecs[1].language):
-            log.warning(warning)
+        blank = blanks_warning(sum(not line.strip() for line in text.valid.target), len(text.valid.target))
+        of_text = text_warnings(text.valid.source, text.valid.target, text.codecs[1].language)
+        for warning in filter(None, (blank, *of_text)):
+            log.warning("%s: %s", text.valid.name, warning)
     kind = LabelValidator if labelled else Validator
     return kind(
         text=text.valid,

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from tiny_project import Call, Outcome, Project, write_lines
 
 from translate import pipeline
 from translate.commands import companions, train
-from translate.commands.train import main
+from translate.commands.train import is_for_one_process, main
 from translate.config.loading import load_config
 from translate.errors import CheckpointError
 from translate.model_file import SavedModel
@@ -417,6 +418,12 @@ def test_standard_input_is_read_once(call: Call, untrained: Project) -> None:
     finally:
         os.close(int(link.name))
     refused(said, f"{link} is a pipe, but each process has to read it; save it as a file")
+
+
+def test_files_in_memory_are_read_by_every_process() -> None:
+    memory = Path("/dev/shm")  # on Linux
+    with tempfile.NamedTemporaryFile(dir=memory if memory.is_dir() else None) as file:
+        assert not is_for_one_process(Path(file.name))
 
 
 def test_a_pipe_is_read_once(call: Call, untrained: Project) -> None:

@@ -212,6 +212,15 @@ def test_validation_text_without_spaces_is_warned_of(tiny: TinyProject, caplog: 
         assert (warning in caplog.text) == (apart == "")
 
 
+def test_blank_references_for_validation_are_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    corpus = tiny.folder / "corpus"
+    source, target = sentences(20, seed=1)
+    write_split(corpus, "train", source, target)
+    write_split(corpus, "val", source, target[:10] + [" "] * 3 + target[:7])
+    train(tiny.config("training.max_steps=1", f"data.root={corpus}"))
+    assert "val: 3 of 20 sentences have no reference, which changes the scores" in caplog.messages
+
+
 def test_text_that_is_given_twice_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     train(tiny.config("training.max_steps=1"))
     assert "same text" not in caplog.text

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from translate.runs import RunFolder
     from translate.training.distributed import Group, Processes
 
+# Folders in which names mean open files, such as /dev/stdin: in each process its own.
+OPEN_FILES = tuple(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
+
 log = logging.getLogger("translate")
 
 
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from translate.commands.companions import companions
 
             if (count := config.processes or 1) > 1:
-                if not args.config.is_file() or args.config.is_relative_to("/dev"):  # such as /dev/stdin
+                if is_for_one_process(args.config):
                     raise ConfigError(f"{args.config} is a pipe, but each process has to read it; save it as a file")
                 together = cleanup.enter_context(companions(count, given))
         from translate.training.distributed import SINGLE_PROCESS
@@ -81,6 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # torchrun may send SIGTERM while Python shuts down, when a handler can no longer exit in order.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return exit_code
+
+
+def is_for_one_process(path: Path) -> bool:
+    """Whether no other process can read the same there: a pipe, or what this process has open."""
+    return not path.is_file() or path.parent in OPEN_FILES
 
 
 def train_as(args: argparse.Namespace, config: "Config", processes: "Processes") -> int:
