@@ -404,6 +404,9 @@ def test_a_missing_folder_is_downloaded_once(begun: bool, tiny: TinyProject, dow
 def test_nothing_is_downloaded_unasked(tiny: TinyProject, downloads: list[Path]) -> None:
     with pytest.raises(DataError, match=r"The folder .*missing does not exist"):
         train(tiny.config(f"data.root={tiny.folder}/missing"))
+    french = ("data.source=fr", "data.download=true")
+    with pytest.raises(DataError, match=r"data\.download brings German \(de\) and English \(en\), not fr and en: put"):
+        train(tiny.config(f"data.root={tiny.folder}/missing", *french))
     (tiny.folder / "other").mkdir()
     (tiny.folder / "other" / "notes.txt").touch()
     with pytest.raises(DataError, match=r"No split 'train' in .*other"):

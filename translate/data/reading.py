@@ -17,7 +17,7 @@ from translate.data.labelled import find_labelled_split, open_labelled_split, re
 from translate.data.lines import version_of
 from translate.data.mixing import join_corpora, matching_files, open_files
 from translate.errors import ConfigError, DataError
-from translate.paths import demo_corpus
+from translate.paths import demo_corpus, exists
 from translate.text.codec import Codec
 
 log = logging.getLogger("translate")
@@ -61,7 +61,8 @@ def check_text(config: Config) -> None:
 
     Raises:
         ConfigError: the validation text would be that of the demo corpus, while the training text is another.
-        DataError: a split is not in its folder, or a file that the config names does not exist.
+        DataError: a split is not in its folder, a file that the config names does not exist, or other languages than
+            those of Multi30k are to be downloaded.
     """
     data = config.data
     find: Callable[[str], object]
@@ -82,6 +83,11 @@ def check_text(config: Config) -> None:
                 version_of(path)
         if _wants_multi30k(data):
             return
+        if data.download and data.splits and {data.source, data.target} != {"de", "en"} and not exists(data.root):
+            raise DataError(
+                f"data.download brings German (de) and English (en), not {data.source} and {data.target}: put the "
+                f"files of these into {data.root}, or set data.root to the folder that has them."
+            )
     for split in train:
         find(split)
     if isinstance(data.valid, str):
