@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from translate.model.layers import EncoderLayer
-from translate.model.transformer import Embedding
+from translate.model.transformer import Embedding, SourceEncoder
 
 
 class LabelState:
@@ -30,7 +30,7 @@ class LabelState:
         self.log_probs_BV = self.log_probs_BV.index_select(0, sentences_B)
 
 
-class Classifier(nn.Module):
+class Classifier(SourceEncoder):
     """Encoder, mean over the real tokens, and the projection to the labels.
 
     Args:
@@ -56,11 +56,6 @@ class Classifier(nn.Module):
         self.specials = specials
         self.eos = eos
 
-    @property
-    def longest(self) -> int:
-        """Maximum number of tokens in a source, including eos."""
-        return self.source_embedding.positions.longest
-
     def forward(
         self,
         source_BS: Tensor,
@@ -74,13 +69,6 @@ class Classifier(nn.Module):
         `padding_rows` is ignored, too, because labels are few.
         """
         return self._logits(source_BS, source_mask_BS)
-
-    def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:
-        """The encoder's output for every source position: (B, S, D)."""
-        x_BSD = self.source_embedding(source_BS)
-        for layer in self.encoder:
-            x_BSD = layer(x_BSD, source_mask_B11S)
-        return self.encoder_norm(x_BSD)
 
     def start(self, source_BS: Tensor, source_mask_BS: Tensor) -> LabelState:
         """Read the texts, and find the probabilities of their labels."""

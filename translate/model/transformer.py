@@ -73,7 +73,27 @@ class DecoderState:
         self.past = [None if layer is None else layer.select(rows) for layer in self.past]
 
 
-class Transformer(nn.Module):
+class SourceEncoder(nn.Module):
+    """The encoder of a model, which creates these parts among its own."""
+
+    source_embedding: Embedding
+    encoder: nn.ModuleList
+    encoder_norm: nn.Module
+
+    @property
+    def longest(self) -> int:
+        """Maximum number of tokens in a source, including eos, and in a target, including bos or eos."""
+        return self.source_embedding.positions.longest
+
+    def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:
+        """The encoder's output for every source position: (B, S, D)."""
+        x_BSD = self.source_embedding(source_BS)
+        for layer in self.encoder:
+            x_BSD = layer(x_BSD, source_mask_B11S)
+        return self.encoder_norm(x_BSD)
+
+
+class Transformer(SourceEncoder):
     """Encoder, decoder and the projection to the target vocabulary."""
 
     def __init__(
@@ -101,11 +121,6 @@ class Transformer(nn.Module):
     def _decoder_layers(self) -> list[DecoderLayer]:
         return cast("list[DecoderLayer]", list(self.decoder))
 
-    @property
-    def longest(self) -> int:
-        """Maximum number of tokens in a source or a target, including bos or eos."""
-        return self.source_embedding.positions.longest
-
     def forward(
         self,
         source_BS: Tensor,
@@ -128,13 +143,6 @@ class Transformer(nn.Module):
         x_ND = x_BTD.flatten(0, 1) if target_mask_BT is None else x_BTD[target_mask_BT]
         logits_MV = self.projection(self.rows(self.decoder_norm(x_ND)))
         return logits_MV if padding_rows else positions_of(logits_MV, [len(x_ND)])
-
-    def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:
-        """The encoder's output for every source position: (B, S, D)."""
-        x_BSD = self.source_embedding(source_BS)
-        for layer in self.encoder:
-            x_BSD = layer(x_BSD, source_mask_B11S)
-        return self.encoder_norm(x_BSD)
 
     def start(self, source_BS: Tensor, source_mask_BS: Tensor) -> DecoderState:
         """Read the sources and get ready to decode their translations token by token."""
