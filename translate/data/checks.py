@@ -154,24 +154,21 @@ def _ranks(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
 def warn_of_long_lines(valid: Dataset, text: TextPair, most: int) -> None:
     """Warn of validation sources of more than `most` tokens, which training drops: to translate one token by token may
     take longer than all others, above all by a model that has learned little yet."""
-    lengths = valid.source.lengths
-    if (long := np.flatnonzero(lengths > most)).size:
-        log.warning(
-            "%s: %s longer than any trained on (data.filter.max_tokens is %d): %d, the first in %s, of %d tokens; each "
-            "validation may take much longer because of them",
-            *(text.name, text.unit, most, long.size, text.place(int(long[0])), lengths[long[0]]),
-        )
+    which = f"longer than any trained on (data.filter.max_tokens is {most})"
+    _warn_of_longer(valid, text, most, which, "; each validation may take much longer because of them")
 
 
 def warn_of_truncated_sources(valid: Dataset, text: TextPair, most: int) -> None:
     """Warn of validation sources of more than `most` tokens: only so much of them is translated, and then scored."""
+    _warn_of_longer(valid, text, most, f"of which validations read only the first decoding.max_source ({most}) tokens")
+
+
+def _warn_of_longer(valid: Dataset, text: TextPair, most: int, which: str, consequence: str = "") -> None:
     lengths = valid.source.lengths
     if (long := np.flatnonzero(lengths > most)).size:
-        log.warning(
-            "%s: %s of which validations read only the first decoding.max_source (%d) tokens: %d, the first in %s, "
-            "of %d tokens",
-            *(text.name, text.unit, most, long.size, text.place(int(long[0])), lengths[long[0]]),
-        )
+        place, length = text.place(int(long[0])), lengths[long[0]]
+        number = f"{long.size}, the first in {place}, of {length} tokens"
+        log.warning("%s: %s %s: %s%s", text.name, text.unit, which, number, consequence)
 
 
 def log_unknown_share(valid: Dataset) -> None:

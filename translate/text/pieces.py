@@ -84,7 +84,7 @@ class PieceTokenizer:
 
     def normalize(self, line: str) -> str:
         """The text that `join` gives back: in the case that was asked for, lone surrogates replaced by `?`."""
-        # Python reads a byte on the command line that is not UTF-8 as a lone surrogate, which UTF-8 cannot encode.
+        # The library encodes what it gets, which fails with a lone surrogate, as in a str from JSON or a file's name.
         line = line.encode("utf-8", errors="replace").decode("utf-8")
         if self.truecaser is not None:
             return self.truecaser.undo(line)

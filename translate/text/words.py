@@ -58,7 +58,7 @@ class WordTokenizer:
 
     def normalize(self, line: str) -> str:
         """The line as spaCy gets it: stripped, lower-cased if that is asked for, lone surrogates replaced by `?`."""
-        # Python reads a byte on the command line that is not UTF-8 as a lone surrogate, which UTF-8 cannot encode.
+        # The library encodes what it gets, which fails with a lone surrogate, as in a str from JSON or a file's name.
         line = line.strip().encode("utf-8", errors="replace").decode("utf-8")
         return lower(line, self.language) if self.lowercase else line
 
