@@ -235,7 +235,7 @@ class Trainer:
         """One update of the weights, from the gradients of all `batches` together."""
         started = time.perf_counter()
         progress = self.progress
-        rate = self.config.optimizer.lr * self.schedule(progress.step + 1)
+        rate = self._learning_rate(progress.step + 1)
         sums = self._of_all_processes(self._until_it_fits(lambda: self._gradients_from_zero(batches), batches))
         norm = self.update.clip()
         if math.isfinite(norm):
@@ -341,7 +341,7 @@ class Trainer:
             self.processes.on_first(lambda: self.save_best(kind, model, validation, progress))
         values = {
             "step": progress.step,
-            "epoch": progress.epoch + progress.position / self.updates_per_epoch,
+            "epoch": self._epochs_done(),
             "nll": validation.nll,
             "perplexity": perplexity(validation.nll),
             "accuracy": validation.accuracy,
@@ -362,16 +362,23 @@ class Trainer:
             return
         values = {
             "step": progress.step,
-            "epoch": progress.epoch + progress.position / self.updates_per_epoch,
+            "epoch": self._epochs_done(),
             "loss": recent.loss / recent.tokens,
             "nll": recent.nll / recent.tokens,
-            "learning_rate": self.config.optimizer.lr * self.schedule(progress.step),
+            "learning_rate": self._learning_rate(progress.step),
             "target_tokens": progress.target_tokens,
         }
         speed = recent.tokens / max(progress.recent_seconds, 1e-9)
         self.metrics.write("train", values, {"seconds": progress.seconds, "target_tokens_per_second": speed})
         self.bar.show(loss=f"{values['loss']:.3f}", lr=f"{values['learning_rate']:.1e}", tokens_per_s=f"{speed:,.0f}")
         progress.recent, progress.recent_seconds = Sums(), 0.0
+
+    def _epochs_done(self) -> float:
+        return self.progress.epoch + self.progress.position / self.updates_per_epoch
+
+    def _learning_rate(self, update: int) -> float:
+        """That of an update, counted from 1."""
+        return self.config.optimizer.lr * self.schedule(update)
 
     def _reserve(self) -> None:
         tensors = pack(self.parallel, self.update.optimizers, self.processes)
