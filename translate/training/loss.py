@@ -138,12 +138,12 @@ class _RDropLoss(torch.autograd.Function):
             sums[0] += weight / 2 * (p_from_q_R1 + q_from_p_R1).sum()
             # The divergence's gradient with respect to p's logits is (p · (log p - log q - KL(p ‖ q) + 1) - q) / 2.
             apart_RV *= weight / 2
-            from_p_RV = torch.add(apart_RV, weight / 2 * (1 - p_from_q_R1) + 1, out=other_RV).mul_(p_RV)
-            from_p_RV.sub_(q_RV, alpha=weight / 2)
-            one_NV[rows] = _minus_targets(from_p_RV, labels_R1, smoothing).div_(2)
-            from_q_RV = torch.sub(weight / 2 * (1 - q_from_p_R1) + 1, apart_RV, out=other_RV).mul_(q_RV)
-            from_q_RV.sub_(p_RV, alpha=weight / 2)
-            other_NV[rows] = _minus_targets(from_q_RV, labels_R1, smoothing).div_(2)
+            of_p = (one_NV, p_RV, q_RV, p_from_q_R1, 1)
+            of_q = (other_NV, q_RV, p_RV, q_from_p_R1, -1)
+            for logits_NV, own_RV, its_other_RV, divergence_R1, sign in (of_p, of_q):
+                gradient_RV = torch.add(weight / 2 * (1 - divergence_R1) + 1, apart_RV, alpha=sign, out=other_RV)
+                gradient_RV.mul_(own_RV).sub_(its_other_RV, alpha=weight / 2)
+                logits_NV[rows] = _minus_targets(gradient_RV, labels_R1, smoothing).div_(2)
         twice_MV[counted:] = 0
         ctx.save_for_backward(twice_MV)
         loss, nll = (sums / 2).unbind()
