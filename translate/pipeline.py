@@ -140,9 +140,10 @@ def train(
     processes.on_first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
     warn_of_settings(config, trainer)
     log.info("%s", describe(trainer, text.codecs, config.training.parallel))
-    done, seconds_before = trainer.progress, trainer.progress.seconds
-    log_of_run = MetricsLog(run.metrics, keep_bytes=done.log_bytes) if processes.rank == 0 else NoMetrics()
-    bar_of_run = (Bar if processes.rank == 0 else NoBar)(trainer.total_steps, done.step)
+    resumed_after, seconds_before = trainer.progress.step, trainer.progress.seconds
+    keep_bytes = trainer.progress.log_bytes
+    log_of_run = MetricsLog(run.metrics, keep_bytes=keep_bytes) if processes.rank == 0 else NoMetrics()
+    bar_of_run = (Bar if processes.rank == 0 else NoBar)(trainer.total_steps, resumed_after)
     with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer), closing(bar_of_run) as bar:
         progress = trainer.train(metrics, bar, guard)
     seconds = {
@@ -152,7 +153,7 @@ def train(
         "validation_seconds": trainer.validation_seconds,
         "seconds": time.perf_counter() - started,
     }
-    processes.on_first(lambda: finish(run, config, progress, about, seconds))
+    processes.on_first(lambda: finish(run, config, progress, about, resumed_after, seconds))
     return run
 
 
@@ -343,9 +344,14 @@ def validator(config: Config, text: PreparedText) -> Validator:
 
 
 def finish(
-    run: RunFolder, config: Config, progress: Progress, about: dict[str, Any], seconds: dict[str, float]
+    run: RunFolder,
+    config: Config,
+    progress: Progress,
+    about: dict[str, Any],
+    resumed_after: int,
+    seconds: dict[str, float],
 ) -> None:
-    """Mark a run as over, with what is known `about` it and how long it took.
+    """Mark a run as over, with what is known `about` it and how long it took since it was last resumed, if it was.
 
     Raises:
         CheckpointError: its model is gone or damaged.
@@ -370,12 +376,14 @@ def finish(
         "target_tokens": progress.target_tokens,
         "best_update": best.about["validation"]["step"],
         f"best_{metric}": best.about["validation"]["nll" if metric == "loss" else metric],
+        "resumed_after": resumed_after,  # The times are those since then.
         **{name: round(number, 1) for name, number in seconds.items()},
     }
+    since = f" since it was resumed after update {resumed_after}" if resumed_after else ""
     log.info(
-        "finished in %(seconds)s s: %(text_seconds)s s for preparing the text, %(rehearsal_seconds)s s for the trial "
-        "batch, %(update_seconds)s s for updates, %(validation_seconds)s s for validation, the rest for startup and "
-        "saving",
+        f"finished in %(seconds)s s{since}: %(text_seconds)s s for preparing the text, %(rehearsal_seconds)s s for the "
+        "trial batch, %(update_seconds)s s for updates, %(validation_seconds)s s for validation, the rest for startup "
+        "and saving",
         summary,
     )
     run.finish(summary)

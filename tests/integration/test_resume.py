@@ -77,7 +77,10 @@ def test_the_time_of_updates_is_kept_with_their_tokens(tiny: TinyProject) -> Non
     assert 0 < timing[7]["target_tokens_per_second"] <= 1.01 * target_tokens / seconds
 
 
-def test_the_seconds_of_a_resumed_run_are_its_own(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_seconds_of_a_resumed_run_are_its_own(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="translate")
     stop(sigterm, update(9), tiny)
     resume = Trainer.resume
 
@@ -88,6 +91,8 @@ def test_the_seconds_of_a_resumed_run_are_its_own(tiny: TinyProject, monkeypatch
     monkeypatch.setattr(Trainer, "resume", long_ago)
     finished = json.loads(train(tiny.config(), resume=True).finished.read_bytes())
     assert 0 <= finished["update_seconds"] <= finished["seconds"] < 1000
+    assert finished["resumed_after"] == 9
+    assert f"finished in {finished['seconds']} s since it was resumed after update 9: " in caplog.text
 
 
 def test_sigterm_while_a_state_is_written_waits_for_that_one_alone(
