@@ -264,6 +264,23 @@ def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
     assert [line for line in "".join(said).split("\n") if line.startswith("error: ")] == [HAS_DIED]
 
 
+def test_python_does_not_shut_down_around_open_connections(tiny: TinyProject) -> None:
+    """Their threads may end a process by SIGABRT then; here, whatever still exists then does."""
+    tiny.config()
+    program = """
+import os, sys
+class Late:
+    def __del__(self, abort=os.abort):
+        abort()
+sys.late = Late()
+from translate.commands.train import main
+sys.exit(main())
+"""
+    script = ("-c", program, "--config", tiny.folder / "tiny.yaml", "training.parallel=ddp")
+    codes, said = ended(launch(2, *script, folder=tiny.folder, further=[(), ("seed=2",)]), tiny.folder)
+    assert codes == [2, 2], said
+
+
 @pytest.mark.parametrize("setting", ["training.max_steps=4", "training.optimizer.lr=0.1", "data.valid=train"])
 def test_different_settings_or_text_are_refused_by_all(setting: str, tiny: TinyProject) -> None:
     tiny.config()

@@ -4,6 +4,7 @@ Several processes, started by torchrun or by the first of them, train one model 
 """
 
 import argparse
+import atexit
 import logging
 import os
 import signal
@@ -81,6 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         exit_code = run(work, complain_once)
         if together is not None:
             together.await_last_message()
+            if together.failed:
+                # Its connections are still open, and while Python shuts down, their threads can end it by SIGABRT.
+                atexit.register(os._exit, exit_code)
     # torchrun may send SIGTERM while Python shuts down, when a handler can no longer exit in order.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return exit_code
