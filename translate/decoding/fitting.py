@@ -39,7 +39,7 @@ class FittingBatches:
                     raise
                 if tokens <= alone:
                     raise DataError(
-                        "out of memory with a single sentence; shorten it, free some memory, or narrow the beam"
+                        "out of memory with a single sentence; shorten it, free some memory, or narrow the beam, if any"
                     ) from error
             release_memory()
             self._most_tokens = tokens // 2
