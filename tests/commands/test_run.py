@@ -1,8 +1,11 @@
 """What all commands share: what is no mistake of the user's stays an error with a traceback."""
 
 import errno
+import importlib
 import os
+import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -13,9 +16,12 @@ from types import ModuleType
 import pytest
 from tiny_project import own_logging
 
+from translate import commands
 from translate.commands.run import BRIEF_BUSY_LOOP, leave_in_order, run
 from translate.training import interrupt
 from translate.training.interrupt import ECHO, second_signal_ends
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,6 +38,26 @@ def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None
         assert run(lambda: fail(errno.ENOSPC), said.append) == 2
         assert run(lambda: fail(errno.EFBIG), said.append) == 2
     assert said == ["error: the disk is full", f"error: cannot write: {os.strerror(errno.EFBIG)}"]
+
+
+@pytest.mark.parametrize("arguments", ["train --config configs/demo.yaml", "translate hallo", "evaluate"])
+def test_a_python_without_the_packages(arguments: str) -> None:
+    script, *others = arguments.split()
+    # -S: without the folder of this environment in which packages are.
+    command = [sys.executable, "-S", f"scripts/{script}.py", *others]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"error: the package '\w+' is not installed for .*; use the environment of .*\n", done.stderr)
+
+
+def test_a_python_that_is_too_old(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 18))
+    monkeypatch.setattr(sys, "version", "3.9.18 (main)")
+    with pytest.raises(SystemExit) as stopped:
+        importlib.reload(commands)
+    assert stopped.value.code == 2
+    assert f"error: Python 3.10 or later is needed, but {sys.executable} is 3.9.18; " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])

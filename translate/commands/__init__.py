@@ -1,1 +1,11 @@
 """What the scripts run: each command parses its arguments, makes one call, and returns an exit code."""
+
+import sys
+
+if sys.version_info < (3, 10):  # noqa: UP036 - a clone can be run by any Python, and the errors of syntax say nothing
+    print(
+        f"error: Python 3.10 or later is needed, but {sys.executable} is {sys.version.split()[0]}; use the environment "
+        "of the README, .venv/bin/python",
+        file=sys.stderr,
+    )
+    sys.exit(2)

@@ -14,7 +14,6 @@ from select import select
 from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 from translate.errors import ConfigError, DataError
-from translate.files import atomic_file
 from translate.paths import resolved
 
 if TYPE_CHECKING:
@@ -171,6 +170,8 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
 
     What was written before an error, or Ctrl-C, is kept under another name.
     """
+    from translate.files import atomic_file
+
     if path is None:
         yield sys.stdout
         return
