@@ -281,6 +281,25 @@ sys.exit(main())
     assert codes == [2, 2], said
 
 
+def test_a_failure_is_reported_once_even_if_one_process_is_slow(tiny: TinyProject) -> None:
+    tiny.config()
+    program = """
+import os, sys, time
+from translate.training.distributed import Group
+ask = Group.is_first_to_report
+def ask_late(self, message):
+    time.sleep(int(os.environ["RANK"]))
+    return ask(self, message)
+Group.is_first_to_report = ask_late
+from translate.commands.train import main
+sys.exit(main())
+"""
+    script = ("-c", program, "--config", tiny.folder / "tiny.yaml")
+    codes, said = ended(launch(2, *script, folder=tiny.folder, further=[(), ("seed=2",)]), tiny.folder)
+    assert codes == [2, 2], said
+    assert "".join(said).count("error: ") == 1
+
+
 @pytest.mark.parametrize("setting", ["training.max_steps=4", "training.optimizer.lr=0.1", "data.valid=train"])
 def test_different_settings_or_text_are_refused_by_all(setting: str, tiny: TinyProject) -> None:
     tiny.config()

@@ -39,8 +39,10 @@ from translate.training.interrupt import SHUTDOWN, Interrupted, under_torchrun
 PATIENCE = timedelta(days=1)
 CONNECTING = timedelta(seconds=30)  # timeout of the first process for connecting to the store that it runs itself
 MEETING = timedelta(minutes=5)  # timeout for others that have found this store to join the group; PyTorch's default
+LAST_QUESTION = 2.0  # seconds for the others to ask whether a failure has been reported, before their store ends
 HERE = "127.0.0.1"
 PRESENT = "translate/present"  # key in the store: how many processes have connected to it
+TOLD = "translate/told"  # key in the store: how many processes have asked whether they should report a failure
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -123,8 +125,9 @@ class Group(Processes):
             From then on, SIGTERM is ignored under torchrun, which kills processes that do not end.
     """
 
-    def __init__(self, store: Any, rank: int, count: int) -> None:
-        self._store, self.rank, self.count = store, rank, count
+    def __init__(self, store: Any, rank: int, count: int, *, outlived: bool = False) -> None:
+        """`outlived`: whether the store ends with this process, while others may still ask it."""
+        self._store, self.rank, self.count, self._outlived = store, rank, count, outlived
         self.local_count = number_in_environment("LOCAL_WORLD_SIZE", count)
         self._last_word, self.failed = rank == 0, False
         self._at_the_end: list[Callable[[], object]] = []
@@ -166,7 +169,7 @@ class Group(Processes):
         with _meeting():
             store, *_ = next(rendezvous("env://"))
             store.add(PRESENT, 1)
-        return cls(store, rank, count)
+        return cls(store, rank, count, outlived=rank == 0 and not under_torchrun())
 
     def __enter__(self) -> "Group":
         return self
@@ -244,7 +247,7 @@ class Group(Processes):
                 Path(file).write_text(json.dumps({"message": content}), encoding="utf-8")
         self.failed = True
         try:
-            self._last_word = self._store.add("translate/told", 1) == 1
+            self._last_word = self._store.add(TOLD, 1) == 1
         except RuntimeError:  # The store has died with the process that ran it.
             self._last_word = True
         return self._last_word
@@ -256,6 +259,9 @@ class Group(Processes):
                 self._store.set("translate/end", "")
             else:
                 self._store.wait(["translate/end"], SHUTDOWN)
+            end = time.monotonic() + LAST_QUESTION
+            while self.failed and self._outlived and self._store.add(TOLD, 0) < self.count and time.monotonic() < end:
+                time.sleep(0.01)
         if not self.failed:  # After a failure this could wait for the others forever.
             self.close_connections()
 
