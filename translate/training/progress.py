@@ -71,14 +71,12 @@ class Progress:
         names = ("validated_step", "best_step", "best_figure", "best_nll", "validations_since_best")
         return replace(self, **{name: getattr(fresh, name) for name in names})
 
-    def is_out_of_patience(self, patience: int | None) -> bool:
-        """Whether this many validations in a row, or more, have found no better model; never if it is None."""
-        return patience is not None and self.validations_since_best >= patience
-
     def updates_left(self, total: int, patience: int | None) -> int:
-        """How many of `total` updates the run has still to make; negative if it has made more."""
+        """How many of `total` updates the run has still to make: none if it has run out of `patience`, the number of
+        validations in a row without a better model. Negative if it has made more."""
         left = total - self.step
-        return 0 if left > 0 and self.is_out_of_patience(patience) else left
+        out_of_patience = patience is not None and self.validations_since_best >= patience
+        return 0 if left > 0 and out_of_patience else left
 
     def is_beaten_by(self, figure: float, nll: float, *, is_score: bool) -> bool:
         """Whether a model is better than the best so far. Between scores equal to two decimals, the loss decides."""

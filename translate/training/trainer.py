@@ -225,7 +225,7 @@ class Trainer:
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
-        while self._updates_left():
+        while self._updates_left() > 0:
             if progress.position == self.updates_per_epoch:
                 progress.epoch += 1
                 progress.position = 0
