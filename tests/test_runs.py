@@ -105,10 +105,17 @@ def test_states_that_cannot_be_seen_are_not_missing(tmp_path: Path, monkeypatch:
 def test_states_that_cannot_be_written_are_noticed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = RunFolder(tmp_path)
     run.make()
-    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (run.states, os.W_OK))
-    with pytest.raises(CheckpointError) as caught:
-        run.make()
-    assert str(caught.value) == f"cannot write to {tmp_path}: Permission denied; choose another folder: output=…"
+    for number in (errno.EACCES, errno.EROFS):
+
+        def refuse(dir: Path, number: int = number) -> None:
+            assert dir == run.states
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr("translate.runs.TemporaryFile", refuse)
+        with pytest.raises(CheckpointError) as caught:
+            run.make()
+        why = os.strerror(number)
+        assert str(caught.value) == f"cannot write to {tmp_path}: {why}; choose another folder: output=…"
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "snapshots/a.safetensors", "test.json"])

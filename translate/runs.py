@@ -4,14 +4,13 @@ checkpoints/NAME/model.safetensors (the best model), config.yaml (resolved), met
 snapshots/ (weights to average, if that is asked for) and finished.json once the run is over.
 """
 
-import errno
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from translate.errors import CheckpointError
@@ -118,8 +117,8 @@ class RunFolder:
         """Create the folders. CheckpointError if they cannot be created, or not be written to."""
         with self._writing():
             self.states.mkdir(parents=True, exist_ok=True)
-            if not os.access(self.states, os.W_OK):  # The first state may come after hours.
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            with TemporaryFile(dir=self.states):  # To learn now if it fails: the first state may come after hours.
+                pass
 
     def begin(self, config: str) -> None:
         """Remove the files of an earlier run, with reports on its model, and nothing else; write this run's config."""

@@ -17,7 +17,7 @@ import pytest
 from tiny_project import own_logging
 
 from translate import commands
-from translate.commands.run import BRIEF_BUSY_LOOP, leave_in_order, run
+from translate.commands.run import BRIEF_BUSY_LOOP, leaving_in_order, run
 from translate.training import interrupt
 from translate.training.interrupt import ECHO, second_signal_ends
 
@@ -122,12 +122,25 @@ def ended_in_order(work: Callable[[], None], tell: Callable[[str], None]) -> int
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests run under nohup.
     try:
-        leave_in_order()
-        with own_logging():
+        with leaving_in_order(), own_logging():
             return run(work, tell)
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
+def test_a_command_that_is_over_leaves_signals_as_they_were() -> None:
+    """Otherwise those that come while Python shuts down would show tracebacks."""
+
+    def handlers() -> list[object]:
+        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+
+    before, inside = handlers(), []
+    with leaving_in_order(), own_logging():
+        run(lambda: inside.extend(handlers()))
+    assert handlers() == before
+    assert before[1] not in inside
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")

@@ -82,6 +82,23 @@ def test_timeout_sends_each_signal_twice(number: signal.Signals, monkeypatch: py
 
 
 @POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_may_be_passed_on_as_sigterm(number: signal.Signals) -> None:
+    """Both mean one request, in whichever order they come."""
+    got: list[int] = []
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(each, lambda number, frame: got.append(number)) for each in both]
+    try:
+        with InterruptGuard() as guard:
+            for each in (number, *both):
+                os.kill(os.getpid(), each)
+            assert (guard.received, got) == (number, [])
+    finally:
+        for each, handler in zip(both, before, strict=True):
+            signal.signal(each, handler)
+
+
+@POSIX
 @pytest.mark.parametrize("first", ["SIGHUP", "SIGINT"])
 def test_a_closed_terminal_is_heard_of_twice_and_ends_no_run_that_is_being_saved(first: str) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests run under nohup.
@@ -128,6 +145,7 @@ def test_a_second_signal_gets_through_where_another_is_ignored(monkeypatch: pyte
 @POSIX
 @pytest.mark.slow
 def test_a_second_signal_leaves_a_process_alone_that_ends_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupt, "ECHO", 0)
     ended: list[int] = []
     monkeypatch.setattr("translate.training.interrupt.os._exit", ended.append)
     before = [signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)]

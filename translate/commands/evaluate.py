@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from translate.commands.options import Once, add_search_options, models_of, settings_of, warn_of_truncated
-from translate.commands.run import leave_in_order, run
+from translate.commands.run import leaving_in_order, run
 from translate.errors import ConfigError, DataError
 from translate.paths import exists, resolved
 
@@ -53,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tokenized-bleu", action="store_true", help="also report the BLEU of the torchtext tutorials")
     add_search_options(parser)
     args = parser.parse_args(arguments)
-    leave_in_order()
-    return run(lambda: evaluate(args))
+    with leaving_in_order():
+        return run(lambda: evaluate(args))
 
 
 def evaluate(args: argparse.Namespace) -> None:

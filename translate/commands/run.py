@@ -14,8 +14,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -133,7 +133,7 @@ class CtrlC:
         if comes_again(number):
             return
         self.came = True
-        if callable(self._handler) and not self._echoes.includes(number):
+        if callable(self._handler) and not self._echoes.includes_this():
             self._handler(number, frame)
 
 
@@ -171,20 +171,30 @@ def send_to_main_thread(number: int) -> None:
         signal.raise_signal(number)
 
 
-def leave_in_order() -> None:
-    """Let SIGTERM and SIGHUP end this process only after it has cleaned up, for example a half-written file."""
+@contextmanager
+def leaving_in_order() -> Iterator[None]:
+    """Inside, SIGTERM and SIGHUP end this process only after it has cleaned up, for example a half-written file.
+
+    Afterwards they do what they did before: while Python shuts down, it could not exit in order any more.
+    """
     echoes = Echoes()
 
     def leave(number: int, _: FrameType | None) -> None:
-        if comes_again(number) or echoes.includes(number):
+        if comes_again(number) or echoes.includes_this():
             return
         if number == HANGUP:  # It may come twice, from the terminal and from the shell.
             signal.signal(number, signal.SIG_IGN)
         sys.exit(128 + number)
 
-    signal.signal(signal.SIGTERM, leave)
-    if HANGUP is not None and signal.getsignal(HANGUP) is not signal.SIG_IGN:  # as under nohup
-        signal.signal(HANGUP, leave)
+    numbers = [number for number in (signal.SIGTERM, HANGUP) if number is not None]
+    # Under nohup, SIGHUP is ignored.
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, leave) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def drop_output() -> None:

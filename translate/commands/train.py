@@ -7,7 +7,6 @@ import argparse
 import atexit
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from translate.commands.options import Once
-from translate.commands.run import complain, leave_in_order, run
+from translate.commands.run import complain, leaving_in_order, run
 from translate.errors import CheckpointError, ConfigError
 from translate.training.interrupt import Interrupted, second_signal_ends, under_torchrun
 
@@ -45,7 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     again.add_argument("--overwrite", action="store_true", help="start over in a folder that already holds a run")
     given = sys.argv[1:] if arguments is None else arguments
     args = parser.parse_intermixed_args(given)
-    leave_in_order()  # until there is something to save
     together: Group | None = None
     cleanup = ExitStack()  # what to undo or end after the last message
 
@@ -78,15 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if together is None or together.is_first_to_report(message):
             complain(message)
 
-    with cleanup:
+    with leaving_in_order(), cleanup:  # before there is something to save, and after
         exit_code = run(work, complain_once)
         if together is not None:
             together.await_last_message()
             if together.failed:
                 # Its connections are still open, and while Python shuts down, their threads can end it by SIGABRT.
                 atexit.register(os._exit, exit_code)
-    # torchrun may send SIGTERM while Python shuts down, when a handler can no longer exit in order.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return exit_code
 
 

@@ -16,7 +16,7 @@ from translate.commands.options import (
     settings_of,
     warn_of_truncated,
 )
-from translate.commands.run import leave_in_order, run
+from translate.commands.run import leaving_in_order, run
 from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
 from translate.paths import resolved
@@ -71,8 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_intermixed_args(given[:end])
     args.sentences += given[end + 1 :]
     args.input, args.output = (None if path == Path("-") else path for path in (args.input, args.output))
-    leave_in_order()
-    return run(lambda: translate(args))
+    with leaving_in_order():
+        return run(lambda: translate(args))
 
 
 def translate(args: argparse.Namespace) -> None:

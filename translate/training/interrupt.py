@@ -1,5 +1,6 @@
 """Ctrl-C, SIGTERM and a closed terminal as a request that training honours at the next safe moment."""
 
+import math
 import os
 import signal
 import socket
@@ -13,7 +14,7 @@ from types import FrameType, TracebackType
 
 SHUTDOWN = timedelta(seconds=10)  # time for one of several processes to print its last message when the run ends
 GRACE = 5.0  # seconds for a process to shut down cleanly after a second signal
-ECHO = 0.5  # seconds within which the same signal counts as a duplicate, not as a second request
+ECHO = 0.5  # seconds within which another signal counts as a duplicate, not as a second request
 # Sent when the terminal closes, as when ssh loses its connection; not on Windows.
 HANGUP = getattr(signal, "SIGHUP", None)
 
@@ -38,18 +39,19 @@ class Interrupted(Exception):
 class Echoes:
     """Tells duplicates of a signal from a second request.
 
-    Duplicates occur: the `timeout` command sends a signal to its child, and again to the child's process group.
+    Duplicates occur: the `timeout` command sends a signal to its child, and again to the child's process group. A
+    program that gets Ctrl-C along with its child may pass it on as SIGTERM.
     """
 
     def __init__(self) -> None:
-        self._heard: dict[int, float] = {}
+        self._heard = -math.inf
 
-    def includes(self, number: int) -> bool:
-        """Whether this signal, which has just come, duplicates one with the same number that came a moment ago."""
+    def includes_this(self) -> bool:
+        """Whether the signal that has just come follows another one, of whatever number, at once."""
         now = time.monotonic()
-        if number in self._heard and now - self._heard[number] < ECHO:
+        if now - self._heard < ECHO:
             return True
-        self._heard[number] = now
+        self._heard = now
         return False
 
 
@@ -86,7 +88,7 @@ class InterruptGuard:
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.received = self.received or number
-        if number == HANGUP or under_torchrun() or self._echoes.includes(number):
+        if number == HANGUP or under_torchrun() or self._echoes.includes_this():
             return
         if self._asked:
             self._restore(*self._handlers.keys() & {signal.SIGINT, signal.SIGTERM})
@@ -124,7 +126,7 @@ def _end_after_the_second(signals: socket.socket, left: threading.Event, grace: 
     echoes = Echoes()
     with signals:
         while received < 2 and (number := signals.recv(1)):
-            received += number[0] in (signal.SIGINT, signal.SIGTERM) and not echoes.includes(number[0])
+            received += number[0] in (signal.SIGINT, signal.SIGTERM) and not echoes.includes_this()
         if received == 2 and not left.wait(grace):
             with suppress(OSError):  # Standard error may be a file on a full disk.
                 print("stopped without a clean shutdown: something hangs", file=sys.stderr, flush=True)
