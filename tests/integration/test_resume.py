@@ -95,6 +95,22 @@ def test_the_seconds_of_a_resumed_run_are_its_own(
     assert f"finished in {finished['seconds']} s since it was resumed after update 9: " in caplog.text
 
 
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_mean_of_fewer_snapshots_is_said_to_be_one(
+    lost: int, tiny: TinyProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    averaged = ("training.average_last=3", "training.checkpoint_every=1")
+    stop(sigterm, update(20), tiny, *averaged)
+    for path in sorted((tiny.folder / "run/snapshots").glob("step-*"))[:lost]:
+        path.unlink()
+    run = train(tiny.config(*averaged), resume=True)
+    said = capsys.readouterr().err
+    assert f"training.average_last: only {3 - lost} of the last 3 snapshots are left\n" in said
+    assert ("training.average_last: there is nothing to average" in said) == (lost == 2)
+    assert "there was one validation only" not in said
+    assert newest_state(run)[1]["snapshots"] == [7, 14, 21]
+
+
 def test_sigterm_while_a_state_is_written_waits_for_that_one_alone(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,7 @@ class Progress:
     best_figure: float = -math.inf
     best_nll: float = math.inf  # breaks ties, as when BLEU is 0 at first
     validations_since_best: int = 0
+    snapshots: list[int] = field(default_factory=list)  # after which updates those to average were taken
     non_finite: int = 0  # updates skipped in a row
     recent: Sums = field(default_factory=Sums)  # since the last row of the log
     recent_seconds: float = 0.0

@@ -24,6 +24,7 @@ class Snapshots:
     def __init__(self, folder: Path, last: int, writer: Writer) -> None:
         with writing(f"to {folder}", CheckpointError, "choose another folder: output=…"):
             folder.mkdir(exist_ok=True)
+        self.last = last
         self._store = StateStore(folder, last, writer)
 
     def add(self, step: int, model: nn.Module) -> None:

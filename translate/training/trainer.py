@@ -305,8 +305,11 @@ class Trainer:
         self.progress.validated_step = self.progress.step
         self.progress.validations_since_best = 0 if better else self.progress.validations_since_best + 1
         if self.snapshots is not None:
-            snapshots = self.snapshots
+            snapshots, taken = self.snapshots, self.progress.snapshots
             self.processes.on_first(lambda: snapshots.add(self.progress.step, model))
+            if self.progress.step not in taken:  # as if the best model was lost, and this validation is repeated
+                taken.append(self.progress.step)
+            del taken[: -snapshots.last]
 
     def _validate_mean(self) -> None:
         """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
@@ -315,8 +318,12 @@ class Trainer:
         self.processes.on_first(self.states.wait)  # All processes read the snapshots: they must be on disk.
         count, mean = self.snapshots.mean()
         self._expect_the_same(count, "snapshots")
+        taken = len(self.progress.snapshots)
+        if count < taken:
+            self.bar.say(f"training.average_last: only {count} of the last {taken} snapshots are left")
         if count < 2:
-            self.bar.say("training.average_last: there was one validation only, so there is nothing to average")
+            few = "there was one validation only, so " if taken == 1 else ""
+            self.bar.say(f"training.average_last: {few}there is nothing to average")
             return
         own = {name: weight.clone() for name, weight in self.parallel.weights().items()}
         try:
