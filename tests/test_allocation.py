@@ -22,6 +22,11 @@ def test_the_error_of_a_cpu_without_memory_is_recognized() -> None:
     assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
 
 
+def test_no_memory_for_machine_code_is_recognized() -> None:
+    assert is_out_of_memory(RuntimeError("could not create a primitive"))
+    assert not is_out_of_memory(RuntimeError("could not create a primitive descriptor for a matmul primitive"))
+
+
 def test_out_of_memory_is_recognized_where_recording_went_wrong_by_it() -> None:
     def record() -> None:
         try:

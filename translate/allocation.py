@@ -14,6 +14,10 @@ M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8
 # Texts of PyTorch's errors that are plain RuntimeErrors: from its allocator on CPUs, and from CUDA's libraries.
 OUT_OF_MEMORY = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
 
+# The whole text of oneDNN's error where it has no memory for the machine code of an operation, as under `ulimit -v`.
+# Where it lacks an operation, it names that.
+NO_MEMORY_FOR_CODE = "could not create a primitive"
+
 
 def keep_memory(*, one_heap: bool = True) -> None:
     """Let glibc keep the memory of freed tensors for new ones, until `release_memory`.
@@ -55,6 +59,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return (
         isinstance(error, torch.OutOfMemoryError | MemoryError)
         or any(sign in str(error) for sign in OUT_OF_MEMORY)
+        or str(error) == NO_MEMORY_FOR_CODE
         or (cause is not None and is_out_of_memory(cause))
     )
 
