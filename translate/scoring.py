@@ -67,12 +67,14 @@ def score(
     If the cache from training holds the encoded text, that is used, and scoring needs no tokenizer.
 
     Raises:
-        ConfigError: `tokenized`, or several references, for a model that gives labels.
+        ConfigError: `tokenized`, or several references, for a model that gives labels; or both together.
     """
     saved = translator.saved
     labelled = translator.predicts_labels
     if labelled and tokenized:
         raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
+    if tokenized and references:
+        raise ConfigError("--tokenized-bleu compares with one reference: give only one --reference, or leave it out")
     if labelled and references:
         raise ConfigError("each text has only one label; give only one --reference")
     cache = saved.config.data.cache

@@ -263,9 +263,10 @@ class Translator:
             elif len(source) > longest_in_training:
                 long.append(number)
         if long:
+            advice = "" if self.predicts_labels else ": translate its sentences one by one"
             log.warning(
-                "line %d has %d tokens, but the model was trained on at most %d: translate its sentences one by one%s",
-                *(long[0], len(sources[long[0] - first_line]), longest_in_training, more_like_it(long)),
+                "line %d has %d tokens, but the model was trained on at most %d%s%s",
+                *(long[0], len(sources[long[0] - first_line]), longest_in_training, advice, more_like_it(long)),
             )
 
 

@@ -309,6 +309,9 @@ def test_several_references(run: Callable[..., Outcome], project: Project, tmp_p
     assert both.out.count(" nrefs:2|") == 3
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert (report["bleu"]["value"], report["chrf"]["value"]) == (pytest.approx(100), pytest.approx(100))
+    said = run("--source", source, "--reference", reference, "--reference", perfect, "--tokenized-bleu")
+    message = "error: --tokenized-bleu compares with one reference: give only one --reference, or leave it out\n"
+    assert (said.code, said.err.endswith(message)) == (2, True)
     short = write_lines(tmp_path / "short", ["il gatto"])
     said = run("--source", source, "--reference", reference, "--reference", short)
     assert said.err.endswith(

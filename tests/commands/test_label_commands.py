@@ -251,6 +251,11 @@ def test_the_other_kind_of_model(call: Call, untrained: Project) -> None:
     assert "data.kind: labelled is text for a classifier; set model.kind: classifier" in said.err
 
 
+def test_a_long_text_is_not_to_be_cut_into_sentences(call: Call, labelled: Project) -> None:
+    said = call(translate.main, "--checkpoint", labelled.model, "sopa " * 201)
+    assert "line 1 has 201 tokens, but the model was trained on at most 200\n" in said.err
+
+
 def test_a_text_longer_than_the_positions(call: Call, untrained: Project) -> None:
     with (untrained.corpus / "val.tsv").open("a", encoding="utf-8") as file:
         file.write(f"garaje\t{'coche ' * 40}\n")

@@ -277,6 +277,11 @@ def test_what_has_the_name_of_a_file_but_is_none(tmp_path: Path) -> None:
     message = "Splits there: train. val.de is a link to gone.de, which does not exist. val.en is there"
     with pytest.raises(DataError, match=re.escape(message)):
         find_split(tmp_path, "val", "de", "en")
+    write(tmp_path / "test.de", "x\n")
+    (tmp_path / "test.en").mkdir()
+    message = f"Put it into {tmp_path}. test.en is there, but is not a regular file."
+    with pytest.raises(DataError, match=re.escape(message)):
+        find_split(tmp_path, "test", "de", "en")
 
 
 def test_splits_are_listed(tmp_path: Path) -> None:

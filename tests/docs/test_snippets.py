@@ -75,12 +75,16 @@ def test_lines_are_held_out(tmp_path: Path) -> None:
         lines = "".join(f"{pair[column]}\r\n" for pair in written).replace(" ", "\t")
         (tmp_path / name).write_text(f"\ufeff{lines}", encoding="utf-8")
     (shown,) = (block for block in snippets("") if "paste" in block)
-    subprocess.run(["bash", "-c", shown], cwd=tmp_path, check=True)
+    said = subprocess.run(["bash", "-c", shown], cwd=tmp_path, check=True, capture_output=True)
+    assert (said.stdout, said.stderr) == (b"", b"")
     splits = [read_pair(tmp_path / f"{split}.XX", tmp_path / f"{split}.YY") for split in ("train", "val", "test")]
     found = [pair for split in splits for pair in zip(split.source, split.target, strict=True)]
     assert [len(split.source) for split in splits] == [102, 500, 500]
     assert sorted(found) == sorted(set(written))
     assert splits[1].source != sorted(splits[1].source)  # but in random order
+    (tmp_path / "all.YY").write_text("one\n", encoding="utf-8")
+    said = subprocess.run(["bash", "-c", shown], cwd=tmp_path, check=True, capture_output=True)
+    assert b"EOF" in said.stderr
 
 
 def save_model(path: Path, seed: int) -> None:

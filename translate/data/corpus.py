@@ -269,7 +269,7 @@ def _half_found(folder: Path, name: str, there: Path, side: str, missing: str) -
     here = f" If it is {' or '.join(others)}, set data.{side} to that ending (or name both files)." if others else ""
     return (
         f"{folder}: {there.name} is there, but {name}.{missing}, plain, .gz or .zst, is not. "
-        f"Put it into {there.parent}.{here}"
+        f"Put it into {there.parent}.{here}{what_is_no_file(there.parent, [f'{name}.{missing}'])}"
     )
 
 
