@@ -154,12 +154,15 @@ class Translator:
         """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
         if n < 1 or first_line < 1:
             raise ValueError(f"n and first_line must be at least 1, not {n} and {first_line}")
+        if n > MOST:
+            raise ConfigError(f"n-best is limited to {MOST} translations of each sentence, not {n}")
+        if self.predicts_labels and n > 1 and settings.search != "sample":
+            # A label is one token, so that a beam of n finds the n best.
+            settings = settings.model_copy(update={"search": "beam", "beam_size": max(n, settings.beam_size)})
         if settings.search == "greedy" and n > 1:
             raise ConfigError(
                 f"greedy search finds one translation of each sentence, not {n}; use beam search or sampling"
             )
-        if n > MOST:
-            raise ConfigError(f"n-best is limited to {MOST} translations of each sentence, not {n}")
         if settings.search == "beam" and n > settings.beam_size:
             raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
         self._warn_of_long(sources, tokens_read(self.model, settings), first_line)

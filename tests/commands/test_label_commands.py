@@ -151,6 +151,8 @@ def test_every_label_with_its_log_probability(call: Call, labelled: Project) -> 
     said = call(translate.main, "--checkpoint", labelled.model, "--n-best", "3", "hay sopa")
     rows = [f"1\t{label.log_probability:.4f}\t{label.text}" for label in found]
     assert (said.code, said.out.split("\n")) == (0, [*rows, ""])
+    for narrow in (("--search", "greedy"), ("--beam-size", "1")):  # However many labels are asked for.
+        assert call(translate.main, "--checkpoint", labelled.model, "--n-best", "3", *narrow, "hay sopa") == said
 
 
 # --- scoring ---------------------------------------------------------------------------------------------------------
