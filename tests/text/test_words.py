@@ -127,13 +127,19 @@ def test_a_package_that_is_no_model() -> None:
         list(WordTokenizer("de", model="spacy").tokenize(["Hallo."]))
 
 
+@pytest.mark.parametrize(("language", "base"), [("pt-BR", "pt"), ("zh_CN", "zh"), ("EN", "en")])
+def test_a_region_makes_no_difference(language: str, base: str) -> None:
+    line = "Don't, à l'amigo d'água: 他们在看书。"
+    assert words(language, line) == words(base, line)
+    assert WordTokenizer("ja_JP").packages == WordTokenizer("ja").packages
+
+
 @pytest.mark.parametrize(
     ("language", "message"),
     [
         ("deu", "spaCy has no tokenizer for the language 'deu'; did you mean de? Subwords need none: text.tokenizer"),
         ("ger", "spaCy has no tokenizer for the language 'ger'; did you mean de?"),
-        ("zh_CN", "spaCy has no tokenizer for the language 'zh_CN'; did you mean zh?"),
-        ("EN", "spaCy has no tokenizer for the language 'EN'; did you mean en"),
+        ("deu-AT", "spaCy has no tokenizer for the language 'deu-AT'; did you mean de?"),
         ("qqq", "spaCy has no tokenizer for the language 'qqq'; it has: af, am, ar,"),
     ],
 )

@@ -38,7 +38,7 @@ class WordTokenizer:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        return ("spacy", *HELPERS.get(self.language, ())) if self.model is None else ("spacy", self.model)
+        return ("spacy", *HELPERS.get(base_code(self.language), ())) if self.model is None else ("spacy", self.model)
 
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
         return (tokens for tokens, _ in self.tokenize_with_spaces(lines))
@@ -114,16 +114,16 @@ def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterab
                 f"({type(error).__name__}); name another one, or leave that setting out"
             ) from error
     known = [module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg]
-    if language not in known:
-        base = base_code(language)
-        code = base if base in known else spacy.util.find_matching_language(base)
-        near = [code] if code in known else difflib.get_close_matches(language.lower(), known, n=3)
+    base = base_code(language)  # spaCy knows of no regions.
+    if base not in known:
+        code = spacy.util.find_matching_language(base)
+        near = [code] if code in known else difflib.get_close_matches(base, known, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(sorted(known))} (xx is for any)."
         raise ConfigError(
             f"spaCy has no tokenizer for the language {language!r}; {hint} Subwords need none: text.tokenizer.kind=bpe"
         )
     try:
-        return spacy.blank(language).tokenizer
+        return spacy.blank(base).tokenizer
     except Exception as error:  # Packages in HELPERS raise errors of their own if a library is missing.
         raise ConfigError(
             f"spaCy's tokenizer for {language!r} needs another package: {str(error).rstrip('.')}. "
