@@ -22,6 +22,7 @@ from translate.training import interrupt
 from translate.training.interrupt import ECHO, second_signal_ends
 
 ROOT = Path(__file__).resolve().parents[2]
+POSIX = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
 
 
 def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +130,7 @@ def ended_in_order(work: Callable[[], None], tell: Callable[[str], None]) -> int
             signal.signal(each, handler)
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
+@POSIX
 def test_a_command_that_is_over_leaves_signals_as_they_were() -> None:
     """Otherwise those that come while Python shuts down would show tracebacks."""
 
@@ -143,7 +144,7 @@ def test_a_command_that_is_over_leaves_signals_as_they_were() -> None:
     assert before[1] not in inside
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
+@POSIX
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
@@ -170,7 +171,7 @@ def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkey
     assert time.monotonic() - started < 5
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
+@POSIX
 @pytest.mark.parametrize(("name", "echo"), [("SIGINT", ECHO), ("SIGTERM", ECHO), ("SIGHUP", 0.0)])
 def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(
     name: str, echo: float, monkeypatch: pytest.MonkeyPatch
