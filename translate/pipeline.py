@@ -110,6 +110,7 @@ def train(
     processes.seed_each_process(config.seed)
     about = {
         "train": text.train.variant,
+        "train_parts": [part.variant for part in text.train.parts],
         "valid": text.valid.variant,
         "commit": commit(),
         "torch": torch.__version__,

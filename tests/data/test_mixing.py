@@ -109,7 +109,7 @@ def test_corpora_are_joined(tmp_path: Path) -> None:
     text = join_corpora([one, two], [1, 3], [True, True])
     assert list(text.source) == ["eins", "zwei", "drei"]
     assert list(text.target) == ["EINS", "ZWEI", "DREI"]
-    assert (text.name, text.parts) == ("a + b", (TextPart("a", 2, 1), TextPart("b", 1, 3)))
+    assert (text.name, text.parts) == ("a + b", (TextPart("a", 2, 1, one.variant), TextPart("b", 1, 3, two.variant)))
     assert [text.place(line) for line in range(3)] == ["a line 1", "a line 2", "b line 1"]
     assert text.vocabulary is None
     other = join_corpora([two, one], [1, 1], [True, True])

@@ -275,14 +275,17 @@ def test_validation_text_is_never_filtered(
     )
 
 
+CRAWLED = ("crawl-0", "crawl-1", "crawl-2")
+
+
 @pytest.fixture
 def mixed(tiny: TinyProject) -> tuple[str, str]:
     """Settings for a folder of corpora: a split, files of three other ones, and one of these splits again."""
     corpus = tiny.folder / "mixed"
     write_split(corpus, "a", *sentences(30, seed=1))
     write_split(corpus, "val", *sentences(4, seed=9))
-    for number in range(3):
-        write_split(corpus, f"crawl-{number}", *sentences(20, seed=2 + number))
+    for number, name in enumerate(CRAWLED):
+        write_split(corpus, name, *sentences(20, seed=2 + number))
     files = f"source: {corpus}/crawl-*.de, target: {corpus}/crawl-*.en"
     return f"data.root={corpus}", f"data.train=[a, {{{files}, weight: 3}}, {{split: crawl-1}}]"
 
@@ -299,13 +302,15 @@ def test_corpora_are_mixed_by_weight(
 
     original = Trainer._update
     monkeypatch.setattr(Trainer, "_update", spy)
-    train(tiny.config(*mixed, "training.max_epochs=1"))
+    run = train(tiny.config(*mixed, "training.max_epochs=1"))
     assert sorted(trained) == [*range(30), *sorted([*range(30, 90)] * 3), *range(90, 110)]
     said = "\n".join(caplog.messages)
     assert "a: 30 pairs, " in said
     assert "crawl-*.de / crawl-*.en: 60 pairs, 3 pairs of files, " in said
     assert ", 3 times an epoch" in said
     assert "a + crawl-*.de / crawl-*.en + crawl-1: 110 pairs, 3 corpora, " in said
+    corpora = [read_split(tiny.folder / "mixed", split, "de", "en").variant for split in ("a", *CRAWLED, "crawl-1")]
+    assert SavedModel.load(run.model).about["train_parts"] == corpora  # so that scoring warns of each of them
 
 
 def test_a_corpus_without_a_say_in_the_vocabulary(tiny: TinyProject, mixed: tuple[str, str]) -> None:

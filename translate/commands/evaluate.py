@@ -129,8 +129,10 @@ def warn_of_text(text: "ParallelText", references: list[list[str]], translator: 
     from translate.data.checks import warn_of_equal_sides, warn_of_shifts
     from translate.evaluation import line_lengths
 
-    if any(each.about.get("train") == text.variant for each in (translator.saved, *translator.others)):
-        log.warning("%s is the text that the model was trained on: its scores say nothing about unseen text", text.name)
+    for about in (each.about for each in (translator.saved, *translator.others)):
+        if text.variant in (about.get("train"), *about.get("train_parts", ())):
+            log.warning("%s is text that the model was trained on: its scores say nothing about unseen text", text.name)
+            break
     if translator.predicts_labels:
         return
     warn_of_equal_sides(text)

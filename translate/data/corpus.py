@@ -37,6 +37,7 @@ class TextPart:
     name: str
     pairs: int
     weight: int
+    variant: str = ""  # as TextPair has it
 
 
 @dataclass(frozen=True)

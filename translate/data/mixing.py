@@ -77,7 +77,7 @@ def join_corpora(texts: Sequence[TextPair], weights: Sequence[int], vocabulary: 
 
 def part_of(text: TextPair) -> TextPart:
     """A text as a part of a larger one."""
-    return TextPart(text.name, len(text.source), 1)
+    return TextPart(text.name, len(text.source), 1, text.variant)
 
 
 def _corpora(texts: Sequence[TextPair]) -> TextPair:
