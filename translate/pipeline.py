@@ -253,10 +253,13 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
         raise CheckpointError(f"{path} lies in the folder of this run; name another folder for the run: output=…")
     start = SavedModel.load(path)
     bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # on which weights and vocabularies depend
+    free = ["dropout", "model.embedding_init"]
+    if config.model.positions != "learned":
+        free.append("model.max_positions")
     changes = [
         line
         for key, line in differences(start.config, config).items()
-        if key.startswith(bound) and "dropout" not in key
+        if key.startswith(bound) and not any(each in key for each in free)
     ]
     if changes:
         raise CheckpointError(

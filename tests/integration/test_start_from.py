@@ -128,6 +128,19 @@ def test_bpe_dropout_may_differ_from_that_of_the_model(tiny: TinyProject) -> Non
     assert train(tiny.config(*bpe, *asked)).model.is_file()
 
 
+def test_settings_that_no_weight_depends_on_may_differ(tiny: TinyProject, other: tuple[str, ...]) -> None:
+    asked = ("model.max_positions=1024", "model.embedding_init=xavier")
+    assert train(tiny.config(*other, *asked, "training.max_steps=1")).model.is_file()
+
+
+def test_learned_positions_are_as_many_as_those_of_the_model(tiny: TinyProject) -> None:
+    learned = ("model.positions=learned", "training.max_steps=1")
+    model = train(tiny.config(*learned)).model
+    asked = (f"training.start_from={model}", "model.max_positions=1024", f"output={tiny.folder}/tuned")
+    with pytest.raises(CheckpointError, match=r"has other settings:\n  model.max_positions: 512 → 1024\n"):
+        train(tiny.config(*learned, *asked))
+
+
 @pytest.mark.parametrize(("side", "language"), [("source", "de"), ("target", "en")])
 def test_another_language_has_no_start(side: str, language: str, tiny: TinyProject, other: tuple[str, ...]) -> None:
     for split in ("train", "val"):
