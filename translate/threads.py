@@ -53,27 +53,37 @@ def own_threads(share: int) -> Iterator[None]:
         torch.set_num_threads(usual)
 
 
-def divided(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], workers: int) -> list[R]:
+def no_check() -> None:
+    """The default: nothing can interrupt the work."""
+
+
+def divided(
+    work: Callable[[T, Callable[[], None]], R],
+    items: Sequence[T],
+    workers: int,
+    check: Callable[[], None] = no_check,
+) -> list[R]:
     """What `work` returns for each item, in order, with this many items in work at a time, one of them in this thread.
 
-    `work` also gets a function to call now and then: it raises if the result is no longer needed, because `work` has
-    failed for another item, or because a signal has interrupted this thread.
+    `work` also gets a function to call now and then. It calls `check`, which may raise, and raises if the result is no
+    longer needed, because `work` has failed for another item, or because a signal has interrupted this thread.
     """
     abandoned = Event()
 
-    def check() -> None:
+    def check_both() -> None:
+        check()
         if abandoned.is_set():
             raise CancelledError
 
     if workers == 1 or len(items) < 2:
-        return [work(item, check) for item in items]
+        return [work(item, check_both) for item in items]
     results: dict[int, R] = {}
     ahead = enumerate(items)  # Each worker takes the next item from it.
 
     def serve() -> None:
         try:
             for number, item in ahead:
-                results[number] = work(item, check)
+                results[number] = work(item, check_both)
         except BaseException:
             abandoned.set()
             raise

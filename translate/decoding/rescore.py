@@ -17,9 +17,9 @@ from translate.config.decoding import DecodingConfig
 from translate.data.batching import Batch, Indices, make_batch, split_into_batches
 from translate.data.dataset import Dataset, EncodedText
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.search import no_check, tokens_read
+from translate.decoding.search import tokens_read
 from translate.model.build import Model
-from translate.threads import divided, workers_for
+from translate.threads import divided, no_check, workers_for
 
 Ids = NDArray[np.integer] | Sequence[int]
 R = TypeVar("R")
@@ -77,11 +77,10 @@ def teacher_forced(
     bounds = split_into_batches(widths, max_tokens // workers, most_rows)
 
     @torch.inference_mode()
-    def measured(places: Indices, check_worker: Callable[[], None]) -> tuple[Indices, R]:
+    def measured(places: Indices, check: Callable[[], None]) -> tuple[Indices, R]:
         check()
-        check_worker()
         batch = make_batch(pairs, places).to(device)
         logits_NV = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
         return places, measure(batch, logits_NV)
 
-    return divided(measured, [order[start:stop] for start, stop in bounds], workers)
+    return divided(measured, [order[start:stop] for start, stop in bounds], workers, check)

@@ -20,16 +20,12 @@ from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.sampling import sample
 from translate.model.build import Model
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
-from translate.threads import divided, workers_for
+from translate.threads import divided, no_check, workers_for
 
 # What a translation never contains. Instead of unk, the model's next best word takes its place.
 FORBIDDEN = (UNK, PAD, BOS)
 USUAL_BEAM = 5  # hypotheses of a sentence for which decoding.batch_tokens is meant; also for fewer
 LEAST_RATIO = 2.0  # tokens of the longest translation for each source token, if nothing else is known
-
-
-def no_check() -> None:
-    """The default: nothing can interrupt the search."""
 
 
 def search(
@@ -61,15 +57,11 @@ def search(
     bounds = split_into_batches(1 + lengths[order], most_tokens // workers, None)
     batches = [order[start:stop] for start, stop in bounds]
 
-    def search_places(places: NDArray[np.integer], check_worker: Callable[[], None]) -> list[list[Hypothesis]]:
-        def check_both() -> None:
-            check()
-            check_worker()
-
-        return _search_batch(model, [sources[place] for place in places], first + places, config, n_best, check_both)
+    def search_places(places: NDArray[np.integer], check: Callable[[], None]) -> list[list[Hypothesis]]:
+        return _search_batch(model, [sources[place] for place in places], first + places, config, n_best, check)
 
     found = [[Hypothesis((), 0.0, 0.0, finished=True)] for _ in sources]
-    for places, results in zip(batches, divided(search_places, batches, workers), strict=True):
+    for places, results in zip(batches, divided(search_places, batches, workers, check), strict=True):
         for place, result in zip(places.tolist(), results, strict=True):
             found[place] = result
     return found
