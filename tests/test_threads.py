@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -72,6 +72,34 @@ def test_a_signal_while_only_another_thread_works_ends_that_work() -> None:
         except CancelledError:
             stopped.append(True)
 
+    with pytest.raises(KeyboardInterrupt):
+        divided(work, range(2), 2)
+    assert stopped == [True]
+
+
+def test_a_signal_before_this_thread_begins_to_work_ends_the_work_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun = threading.Event()
+    stopped: list[bool] = []
+
+    def work(item: int, check: Callable[[], None]) -> None:
+        begun.set()
+        ends = time.monotonic() + 10
+        try:
+            while time.monotonic() < ends:
+                check()
+        except CancelledError:
+            stopped.append(True)
+            raise
+
+    def submit(pool: ThreadPoolExecutor, serve: Callable[[], None]) -> None:
+        original(pool, serve)
+        begun.wait()
+        raise KeyboardInterrupt
+
+    original = ThreadPoolExecutor.submit
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
     with pytest.raises(KeyboardInterrupt):
         divided(work, range(2), 2)
     assert stopped == [True]

@@ -145,9 +145,20 @@ def test_translations_are_scored_in_batches_that_fit_into_memory(
 
 def test_too_little_memory_for_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = Translator.load(save_model(tmp_path / "model.safetensors"), "cpu")
-    memory_for(0, monkeypatch, translator.model)
-    with pytest.raises(DataError, match="out of memory with a single sentence; shorten it, free some memory, or"):
-        translator.translate(["ein Hund bellt."])
+    with monkeypatch.context() as patch:
+        memory_for(0, patch, translator.model)
+        with pytest.raises(DataError, match="out of memory with a single sentence; shorten it, free some memory, or"):
+            translator.translate(["ein Hund bellt."])
+    batches: list[int] = []
+    start = translator.model.start
+
+    def spy(source_BS: torch.Tensor, *others: torch.Tensor) -> Any:
+        batches.append(len(source_BS))
+        return start(source_BS, *others)
+
+    monkeypatch.setattr(translator.model, "start", spy)
+    translator.translate(["ein Hund bellt."] * 20, search="greedy")
+    assert max(batches) >= 10  # One line that did not fit says nothing about the batches of the others.
 
 
 def test_other_errors_of_a_search_are_not_taken_for_a_lack_of_memory(

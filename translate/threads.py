@@ -90,8 +90,8 @@ def divided(
 
     share = threads_of_each(workers)
     with worker_threads(workers - 1, share=share) as pool, own_threads(share):
-        others = [pool.submit(serve) for _ in range(1, workers)]
         try:
+            others = [pool.submit(serve) for _ in range(1, workers)]
             with suppress(CancelledError):  # Another worker has failed, whose error follows.
                 serve()
             errors = [other.exception() for other in others]

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from translate.errors import CheckpointError
+from translate.training.checkpoint import StateStore
 from translate.training.snapshots import Snapshots
 from translate.training.writer import Writer
 
@@ -33,6 +34,14 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     with pytest.raises(CheckpointError, match=r"cannot write to .*taken: File exists; choose another folder: output=…"):
         Snapshots(tmp_path / "taken", 3, Writer())
+
+
+def test_a_snapshot_is_no_training_state(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path, 3, Writer())
+    snapshots.add(1, model(1.0))
+    snapshots.mean()  # By then it is written.
+    with pytest.raises(CheckpointError, match="no usable training state in"):
+        StateStore(tmp_path, 1, Writer()).load_newest()
 
 
 def test_one_is_no_mean(tmp_path: Path) -> None:

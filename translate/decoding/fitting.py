@@ -30,6 +30,7 @@ class FittingBatches:
         """
         # With batches of this size, each sentence is in a batch of its own: smaller ones would not help.
         alone = 1 + min([longest, *filter(None, lengths)])
+        before = self._most_tokens
         while True:
             tokens = min(self._most_tokens, tokens)
             try:
@@ -38,6 +39,7 @@ class FittingBatches:
                 if not is_out_of_memory(error):
                     raise
                 if tokens <= alone:
+                    self._most_tokens = before  # What did not help this sentence would only slow down the next ones.
                     raise DataError(
                         "out of memory with a single sentence; shorten it, free some memory, or narrow the beam, if any"
                     ) from error

@@ -25,11 +25,15 @@ log = logging.getLogger("translate")
 
 
 class StateStore:
-    """The newest training states in one folder. The `writer`, shared with other files, writes all of them in order."""
+    """The newest training states in one folder. The `writer`, shared with other files, writes all of them in order.
 
-    def __init__(self, folder: Path, keep_last: int, writer: Writer) -> None:
+    `format` tells these files from others that are stored in the same way.
+    """
+
+    def __init__(self, folder: Path, keep_last: int, writer: Writer, *, format: str = FORMAT) -> None:
         self.folder = folder
         self.keep_last = keep_last
+        self.format = format
         self._writer = writer
         self._newest: tuple[int, Future[None]] | None = None
 
@@ -61,7 +65,7 @@ class StateStore:
 
     def _write(self, step: int, tensors: Mapping[str, Tensor], values: dict[str, Any]) -> None:
         path = self.folder / f"step-{step:08d}.safetensors"
-        write_tensors(path, tensors, {"format": FORMAT, **values})
+        write_tensors(path, tensors, {"format": self.format, **values})
         others = [other for other in self.paths() if other != path]
         # Files of later updates are damaged: the run was resumed from an older state because of that.
         damaged = [other for other in others if other.name > path.name]
@@ -83,7 +87,7 @@ class StateStore:
         for path in paths:
             try:
                 tensors, values = read_tensors(path)
-                if values.get("format") != FORMAT:
+                if values.get("format") != self.format:
                     raise CheckpointError(f"{path} is not a training state of this version")
                 return tensors, values
             except CheckpointError as error:

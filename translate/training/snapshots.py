@@ -11,6 +11,7 @@ from translate.storage import read_tensors
 from translate.training.checkpoint import StateStore
 from translate.training.writer import Writer
 
+FORMAT = "translate snapshot 1"
 log = logging.getLogger("translate")
 
 
@@ -25,7 +26,7 @@ class Snapshots:
         with writing(f"to {folder}", CheckpointError, "choose another folder: output=…"):
             folder.mkdir(exist_ok=True)
         self.last = last
-        self._store = StateStore(folder, last, writer)
+        self._store = StateStore(folder, last, writer, format=FORMAT)
 
     def add(self, step: int, model: nn.Module) -> None:
         """Keep the weights after `step` updates; like training states, they are written in the background."""
