@@ -73,7 +73,7 @@ def main() -> None:
         command = [sys.executable, str(ROOT / "scripts/train.py"), "--config", str(CONFIG)]
         command += [f"data.root={args.data.resolve()}", "processes=1", "threads=1", f"output={folder.path}"]
         command += [*CHOICES[choice], *args.overrides, f"seed={seed}"]
-        command += ["--resume"] if folder.is_started() else []
+        command += ["--resume"] if folder.has_model_or_states() else []
         args.folder.mkdir(parents=True, exist_ok=True)
         with (args.folder / f"{folder.path.name}.log").open("ab") as log:
             process = subprocess.Popen(command, stderr=log)

@@ -21,9 +21,9 @@ from translate.training.writer import Writer
 def test_a_model_or_a_state_is_a_run(name: str, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     run.make()
-    assert not run.is_started()
+    assert not run.has_model_or_states()
     (tmp_path / name).touch()
-    assert run.is_started()
+    assert run.has_model_or_states()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"updates": 1e999}', '{"updates": null}'])
@@ -141,9 +141,9 @@ def test_a_folder_is_taken_by_a_run_and_by_what_is_left_of_a_finished_one(name: 
     run = RunFolder(tmp_path)
     run.make()
     run.begin("seed: 1\n")
-    assert not run.is_taken()  # It has nothing to lose yet.
+    assert not run.holds_a_run()  # It has nothing to lose yet.
     (tmp_path / name).touch()
-    assert run.is_taken()
+    assert run.holds_a_run()
 
 
 def test_a_resumed_run_has_the_config_that_it_goes_on_with(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
     run.make()
     if others := run.files_of_others():
         raise would_be_replaced(others[0])
-    if run.is_taken() and not (resume or overwrite):
+    if run.holds_a_run() and not (resume or overwrite):
         resumed = "--resume continues it, " if run.has_states() else ""
         raise CheckpointError(
             f"{run.path} already holds a run; {resumed}--overwrite replaces it, output=… uses another folder"

@@ -51,24 +51,24 @@ class RunFolder:
     def finished(self) -> Path:
         return self.path / "finished.json"
 
-    def is_started(self) -> bool:
+    def has_model_or_states(self) -> bool:
         """Whether a run has left a model or a state to resume from here. CheckpointError if that cannot be seen."""
         return exists(self.model) or self.has_states()
 
-    def is_taken(self) -> bool:
+    def holds_a_run(self) -> bool:
         """Whether a run is here, or the rest of a finished one whose model and states have been moved away."""
-        return self.is_started() or self.finished.is_file()
+        return self.has_model_or_states() or self.finished.is_file()
 
-    def was_used(self) -> bool:
+    def has_any_trace(self) -> bool:
         """Whether a run has left anything besides its config here."""
-        return self.is_taken() or self.metrics.exists()
+        return self.holds_a_run() or self.metrics.exists()
 
     def files_of_others(self) -> list[Path]:
         """Files that no run has written, but that a new run would replace or remove.
 
         If a run has written the config, or left a model, a state or finished.json, all files count as the run's own.
         """
-        if self.is_taken():
+        if self.holds_a_run():
             return []
         with self._writing():
             if self.config.is_file() and self.config.read_bytes().startswith(WRITTEN.encode()):

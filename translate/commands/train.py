@@ -102,7 +102,7 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
     check_folder(args, run_folder)
     try:
         with run_folder.exclusive() if processes.rank == 0 else nullcontext():
-            if args.resume and not run_folder.is_started():
+            if args.resume and not run_folder.has_model_or_states():
                 raise nothing_to_resume(run_folder)
             resume = args.resume or (args.resume_or_start and processes.on_first(run_folder.has_states))
             anew = args.overwrite
@@ -142,8 +142,8 @@ def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
     # original run.
     here = args.config.parent
     beside = RunFolder(here)
-    is_of_a_run = args.config.name == beside.config.name and beside.was_used()
-    if resolved(args.config) == resolved(run_folder.config) and not run_folder.was_used():
+    is_of_a_run = args.config.name == beside.config.name and beside.has_any_trace()
+    if resolved(args.config) == resolved(run_folder.config) and not run_folder.has_any_trace():
         raise would_be_replaced(run_folder.config)
     named = any(override.startswith("output=") for override in args.overrides)
     if is_of_a_run and not named and resolved(here) != resolved(run_folder.path):
