@@ -28,6 +28,7 @@ STAGES = (
     "model",
     "decoding",
     "training",
+    "score_warnings",
     "evaluation",
     "accuracy",
     "validation",

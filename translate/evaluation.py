@@ -5,28 +5,18 @@ It knows nothing about models or files, and is the only module that imports sacr
 
 import json
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 
 from translate.errors import DataError
-from translate.text.casing import base_code, lower
+from translate.score_warnings import blanks_warning, bleu_tokenizer, distinct_warning
+from translate.text.casing import lower
 
 RESAMPLES = 1000  # of sacrebleu's bootstrap, as in its own command line; the seed is in the signature
-# Languages without spaces between words, by their two- and three-letter ISO 639 codes: BLEU counts characters.
-# For Chinese, sacrebleu has its own tokenizer.
-UNSPACED = {"bo", "bod", "tib", "dz", "dzo", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
-CHINESE = {"zh", "zho", "chi", "cmn", "yue", "lzh", "wuu", "nan"}
-LONG_WORD = 15  # characters; a longer reference must be several words
-TOKENIZED = re.compile(r"\S \.$|&(apos|quot|amp|lt|gt|#\d+);| @-@ ")
-MANY = 0.1  # share of lines that look tokenized above which the text seems to be
-FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
 
 @dataclass(frozen=True)
@@ -140,93 +130,6 @@ def without_blanks(references: Sequence[Sequence[str]]) -> list[Any]:
         full = [reference if reference.strip() else None for reference in of_one]
         kept.append(full if any(full) else of_one)
     return list(zip(*kept, strict=True))
-
-
-def distinct_warning(distinct: int, sentences: int, references: int) -> str | None:
-    """A warning if less than a tenth of the translations are distinct, and not because the text repeats itself.
-
-    `references` is the number of distinct ones.
-    """
-    if distinct >= FEWEST_DISTINCT * sentences or 2 * distinct > references:
-        return None
-    return (
-        f"only {distinct} of {sentences} translations are distinct: the model seems to ignore the source; it may need "
-        "more updates (training.max_epochs)"
-    )
-
-
-def blanks_warning(unreferenced: int, sentences: int) -> str | None:
-    """A warning if sentences have no reference that is not blank."""
-    if not unreferenced:
-        return None
-    return f"{unreferenced} of {sentences} sentences have no reference, which changes the scores"
-
-
-def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> str | None:
-    """A warning if one side writes letters with marks as one Unicode character, and the other as several."""
-    sides = _forms(hypotheses), _forms(references)
-    if any(sum(side) * 100 < len(references) for side in sides) or len({apart > whole for apart, whole in sides}) == 1:
-        return None
-    return (
-        f"{sides[1][0]} references and {sides[0][0]} translations are in Unicode form NFD (letters and marks "
-        f"separate), but {sides[1][1]} and {sides[0][1]} in NFC: to BLEU these are different words. Bring the target "
-        "side of the training text and the references into the same form: uconv -x any-nfc makes it NFC"
-    )
-
-
-def _forms(lines: Sequence[str]) -> tuple[int, int]:
-    """How many lines have letters and marks apart that could be one character, and how many others have them as one."""
-    apart = [len(unicodedata.normalize("NFC", line)) < len(line) for line in lines]
-    could = [len(unicodedata.normalize("NFD", line)) > len(line) for line in lines]
-    return sum(apart), sum(c and not a for a, c in zip(apart, could, strict=True))
-
-
-def spaces_warning(references: Sequence[str], language: str) -> str | None:
-    """A warning if BLEU would count the words of text that has no spaces between them."""
-    long = [line for line in references if len(line) > LONG_WORD]
-    if bleu_tokenizer(language) != "13a" or 2 * sum(len(line.split()) < 2 for line in long) <= len(long):
-        return None
-    return (
-        f"most references have no spaces, but BLEU splits words at spaces: {language!r} is not a known code of a "
-        "language without spaces; give the data its ISO code (ja, zh, th, ...), or rely on chrF"
-    )
-
-
-def tokenized_warning(sources: Sequence[str], references: Sequence[str]) -> str | None:
-    """A warning if many lines look as Moses' tokenizer and others leave them, instead of raw."""
-    found = []
-    for lines, what in ((sources, "sources"), (references, "references")):
-        marked = sum(TOKENIZED.search(line) is not None for line in lines)
-        if marked and marked >= MANY * len(lines):
-            found.append(f"{marked} of {len(lines)} {what}")
-    if not found:
-        return None
-    return (
-        f"{' and '.join(found)} look tokenized (a space before the period, &apos;, @-@): a model learns to expect and "
-        "to write such text, and its scores are not those of raw text; detokenize training text and references, for "
-        "example with sacremoses"
-    )
-
-
-def text_warnings(sources: Sequence[str], references: Sequence[str], language: str) -> list[str]:
-    """What about a text makes its scores in this target language misleading."""
-    found = (spaces_warning(references, language), tokenized_warning(sources, references))
-    return [warning for warning in found if warning]
-
-
-def bleu_tokenizer(language: str) -> str:
-    """sacrebleu's tokenizer for a language: its usual 13a, which needs spaces between words, or one for characters.
-
-    A region or a script after the code makes no difference: "zh-CN", "zh_Hant".
-    """
-    code = base_code(language)
-    return "zh" if code in CHINESE else "char" if code in UNSPACED else "13a"
-
-
-def line_lengths(lines: Sequence[str], language: str) -> NDArray[np.int64]:
-    """How many words each line has; or characters, in a language without spaces between words."""
-    units = str.split if bleu_tokenizer(language) == "13a" else list[str]
-    return np.array([len(units(line)) for line in lines])
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> float:

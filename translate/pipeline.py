@@ -31,7 +31,6 @@ from translate.device import (
     subnormals_are_zero,
 )
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
-from translate.evaluation import blanks_warning, text_warnings
 from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
@@ -39,6 +38,7 @@ from translate.paths import commit, resolved
 from translate.preparing import PreparedText, plan_batches, prepare_text, training_set, with_max_ratio
 from translate.resuming import changed_in_vain, is_place, refuse_changed_settings, refuse_changes
 from translate.runs import RunFolder, would_be_replaced
+from translate.score_warnings import blanks_warning, text_warnings
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore

@@ -15,9 +15,10 @@ from translate.config.loading import config_to_dict
 from translate.data.corpus import ParallelText
 from translate.data.dataset import CorpusCache
 from translate.errors import ConfigError, DataError
-from translate.evaluation import EvaluationReport, evaluate, form_warning, text_warnings
+from translate.evaluation import EvaluationReport, evaluate
 from translate.files import atomic_write, writing
 from translate.paths import commit, exists, resolved
+from translate.score_warnings import form_warning, text_warnings
 from translate.translator import Translation, Translator
 
 log = logging.getLogger("translate")

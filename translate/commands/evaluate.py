@@ -127,7 +127,7 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
 def warn_of_text(text: "ParallelText", references: list[list[str]], translator: "Translator") -> None:
     """Warn if scores on this text would say little: if it was trained on, or its lines do not belong together."""
     from translate.data.checks import warn_of_equal_sides, warn_of_shifts
-    from translate.evaluation import line_lengths
+    from translate.score_warnings import line_lengths
 
     for about in (each.about for each in (translator.saved, *translator.others)):
         if text.variant in (about.get("train"), *about.get("train_parts", ())):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import unicodedata
 from collections.abc import Callable
 from functools import partial
 
@@ -15,9 +14,6 @@ from translate.evaluation import (
     corpus_bleu,
     corpus_chrf,
     evaluate,
-    form_warning,
-    spaces_warning,
-    text_warnings,
     tokenized_bleu,
 )
 
@@ -170,26 +166,6 @@ def test_many_equal_translations_are_warned_of() -> None:
     assert evaluate(text[:1] * 80, text).warning is not None
 
 
-def test_one_line_in_a_hundred_with_letters_and_marks_apart_is_warned_of() -> None:
-    whole = ["schön"] * 2 + ["gut"] * 98
-    apart = [unicodedata.normalize("NFD", line) for line in whole]
-    assert form_warning(whole, apart) is not None
-    assert form_warning(whole[1:] + ["gut"] * 2, apart[1:] + ["gut"] * 2) is None  # fewer than one in a hundred
-
-
-@pytest.mark.parametrize("line", ["Ein Mann .", "He said &quot;no&quot;.", "A two @-@ year @-@ old.", "Tom &amp; Ann."])
-def test_tokenized_text_is_warned_of(line: str) -> None:
-    raw = ["Ein Mann.", "AT&T is a company.", "mail@home", "R&D; and more", "."]
-    assert text_warnings(raw * 10, raw * 10, "en") == []
-    (warning,) = text_warnings(raw * 10, [line] * 10 + raw * 10, "en")
-    assert warning.startswith("10 of 60 references look tokenized (a space before the period, ")
-    (warning,) = text_warnings([line] * 5 + raw * 9, raw * 10, "en")
-    assert warning.startswith("5 of 50 sources look tokenized (")
-    assert text_warnings([line] * 4 + raw * 9, raw * 10, "en") == []
-    (warning,) = text_warnings([line] * 3, [line] * 3, "en")
-    assert warning.startswith("3 of 3 sources and 3 of 3 references look tokenized (")
-
-
 def test_what_sacrebleu_says_of_tokenized_text_names_an_option_that_is_not_ours(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -197,12 +173,6 @@ def test_what_sacrebleu_says_of_tokenized_text_names_an_option_that_is_not_ours(
     evaluate(lines, lines)
     corpus_bleu(lines, lines, "en")
     assert (caplog.messages, capsys.readouterr().err) == ([], "")
-
-
-def test_a_few_long_words_are_no_text_without_spaces() -> None:
-    lines = ["Three sisters draw a bicycle."] * 3 + ["Donaudampfschifffahrtsgesellschaft"] * 2
-    assert spaces_warning(lines, "jp") is None
-    assert spaces_warning(lines[1:] + lines[3:], "jp") is not None
 
 
 @pytest.mark.parametrize("score", [evaluate, partial(corpus_bleu, language="en"), corpus_chrf, tokenized_bleu])

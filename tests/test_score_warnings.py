@@ -1,0 +1,33 @@
+"""What is said of text whose scores mislead, and what is not."""
+
+import unicodedata
+
+import pytest
+
+from translate.score_warnings import form_warning, spaces_warning, text_warnings
+
+
+def test_one_line_in_a_hundred_with_letters_and_marks_apart_is_warned_of() -> None:
+    whole = ["schön"] * 2 + ["gut"] * 98
+    apart = [unicodedata.normalize("NFD", line) for line in whole]
+    assert form_warning(whole, apart) is not None
+    assert form_warning(whole[1:] + ["gut"] * 2, apart[1:] + ["gut"] * 2) is None  # fewer than one in a hundred
+
+
+@pytest.mark.parametrize("line", ["Ein Mann .", "He said &quot;no&quot;.", "A two @-@ year @-@ old.", "Tom &amp; Ann."])
+def test_tokenized_text_is_warned_of(line: str) -> None:
+    raw = ["Ein Mann.", "AT&T is a company.", "mail@home", "R&D; and more", "."]
+    assert text_warnings(raw * 10, raw * 10, "en") == []
+    (warning,) = text_warnings(raw * 10, [line] * 10 + raw * 10, "en")
+    assert warning.startswith("10 of 60 references look tokenized (a space before the period, ")
+    (warning,) = text_warnings([line] * 5 + raw * 9, raw * 10, "en")
+    assert warning.startswith("5 of 50 sources look tokenized (")
+    assert text_warnings([line] * 4 + raw * 9, raw * 10, "en") == []
+    (warning,) = text_warnings([line] * 3, [line] * 3, "en")
+    assert warning.startswith("3 of 3 sources and 3 of 3 references look tokenized (")
+
+
+def test_a_few_long_words_are_no_text_without_spaces() -> None:
+    lines = ["Three sisters draw a bicycle."] * 3 + ["Donaudampfschifffahrtsgesellschaft"] * 2
+    assert spaces_warning(lines, "jp") is None
+    assert spaces_warning(lines[1:] + lines[3:], "jp") is not None
