@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from translate import pipeline, preparing
 from translate.commands.options import positive
 from translate.config.schema import Config
+from translate.data.cache import CorpusCache
 from translate.data.corpus import read_split
-from translate.data.dataset import CorpusCache
 from translate.files import atomic_open
 from translate.pipeline import train
 from translate.training.trainer import Trainer

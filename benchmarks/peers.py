@@ -59,7 +59,8 @@ from translate.commands.run import BRIEF_BUSY_LOOP
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Epoch
-from translate.data.dataset import CorpusCache, Dataset, EncodedText
+from translate.data.cache import CorpusCache
+from translate.data.dataset import Dataset, EncodedText
 from translate.data.reading import read_training_text
 from translate.device import PRECISIONS, avoid_cudnn_attention, name_of, prepare_cpu, resolve_device
 from translate.errors import TranslateError

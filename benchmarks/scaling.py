@@ -29,7 +29,7 @@ from translate.commands.options import positive
 from translate.config.loading import load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
-from translate.data.dataset import CorpusCache
+from translate.data.cache import CorpusCache
 from translate.data.reading import read_training_text
 from translate.device import name_of, prepare_cpu, resolve_device
 from translate.errors import TranslateError

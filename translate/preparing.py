@@ -10,6 +10,7 @@ from translate.config.data import DataConfig, FilterConfig, LabelledDataConfig
 from translate.config.schema import Config
 from translate.config.text import BpeTokenizerConfig
 from translate.data.batching import BatchPlan
+from translate.data.cache import CorpusCache
 from translate.data.checks import (
     log_unknown_share,
     refuse_swapped_files,
@@ -19,7 +20,7 @@ from translate.data.checks import (
     warn_of_truncated_sources,
 )
 from translate.data.corpus import ParallelText, TextPair
-from translate.data.dataset import CorpusCache, Dataset
+from translate.data.dataset import Dataset
 from translate.data.reading import (
     check_text,
     encode_other_splits,

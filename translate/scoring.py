@@ -12,8 +12,8 @@ from typing import Any
 from translate.accuracy import LabelReport, count_labels
 from translate.config.decoding import DecodingConfig
 from translate.config.loading import config_to_dict
+from translate.data.cache import CorpusCache
 from translate.data.corpus import ParallelText
-from translate.data.dataset import CorpusCache
 from translate.errors import ConfigError, DataError
 from translate.evaluation import EvaluationReport, evaluate
 from translate.files import atomic_write, writing

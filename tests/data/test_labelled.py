@@ -11,8 +11,9 @@ import pytest
 from translate.config.data import LabelledFilterConfig
 from translate.config.text import TextConfig
 from translate.data.batching import make_batch
+from translate.data.cache import CorpusCache
 from translate.data.corpus import ParallelText
-from translate.data.dataset import CorpusCache, Dataset, EncodedText
+from translate.data.dataset import Dataset, EncodedText
 from translate.data.labelled import (
     find_labelled_split,
     labelled_splits_in,

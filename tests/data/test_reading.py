@@ -11,7 +11,7 @@ from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConf
 from translate.config.schema import Config
 from translate.config.training import TrainingConfig
 from translate.data import reading
-from translate.data.dataset import CorpusCache
+from translate.data.cache import CorpusCache
 from translate.data.reading import check_text, encode_other_splits, read_training_text
 from translate.data.selection import repeat_pairs
 from translate.errors import DataError

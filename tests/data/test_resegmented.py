@@ -7,8 +7,9 @@ import pytest
 
 from translate.config.text import TextConfig
 from translate.data.batching import make_batch
+from translate.data.cache import CorpusCache
 from translate.data.corpus import ParallelText
-from translate.data.dataset import CorpusCache, Dataset
+from translate.data.dataset import Dataset
 from translate.data.lines import text_sha256
 from translate.data.resegmented import ResegmentedDataset, ResegmentedPairs
 from translate.text.codec import Codec

@@ -9,8 +9,8 @@ from tiny_runs import TinyProject, rows, sigterm, stop, update
 from torch.nn.functional import cross_entropy
 
 from translate.data.batching import make_batch
+from translate.data.cache import CorpusCache
 from translate.data.corpus import read_split
-from translate.data.dataset import CorpusCache
 from translate.model_file import SavedModel
 from translate.pipeline import train
 

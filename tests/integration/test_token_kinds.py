@@ -12,7 +12,7 @@ from translate import Translator
 from translate.config.keys import kind_of, sections_at
 from translate.config.schema import Config
 from translate.config.text import TextConfig
-from translate.data.dataset import CorpusCache
+from translate.data.cache import CorpusCache
 from translate.data.reading import read_training_text
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.pipeline import train

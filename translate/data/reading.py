@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig
 from translate.config.schema import Config
+from translate.data.cache import CorpusCache
 from translate.data.checks import check_variety
 from translate.data.corpus import ParallelText, TextPair, find_split, open_split
-from translate.data.dataset import CorpusCache
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.inventory import named_files, patterns, split_files
 from translate.data.labelled import find_labelled_split, open_labelled_split, read_labelled_split

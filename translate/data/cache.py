@@ -1,0 +1,195 @@
+"""A folder of encoded pairs: made once, and memory-mapped from there without any tokenizer's library.
+
+An entry of the folder is a JSON file, named after the hash of everything that it was made from. It holds its own
+digest, the packages that made it, and the digests of the arrays beside it, which are written while the text is read.
+Files are renamed into place once they are complete, a lock lets only one process at a time encode a text, and an entry
+that is damaged in any way is noticed and made again.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+
+from translate.config.text import TextConfig
+from translate.data.arrays import ArrayWriter, map_array
+from translate.data.corpus import TextPair
+from translate.data.dataset import SIDES, Dataset, EncodedText
+from translate.data.encoding import encoded_chunks, id_type
+from translate.data.lines import Text
+from translate.errors import DataError
+from translate.files import atomic_open, wait_for_lock, writing
+from translate.paths import exists
+from translate.text.build import build_codecs
+from translate.text.codec import Codec
+from translate.text.labels import LabelTokenizer
+
+FORMAT = 5  # part of the hash in every name, so that entries of another format are never found
+
+T = TypeVar("T")
+log = logging.getLogger("translate")
+
+
+class CorpusCache:
+    """A folder of codecs and encoded texts, each made if it is missing, damaged, or from another version of a library.
+
+    The folder is made on the first write; DataError if that is not possible.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writing = partial(
+            writing, f"to the cache folder {folder}", DataError, "name another folder: data.cache=FOLDER"
+        )
+
+    def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: TextPair) -> tuple[Codec, Codec]:
+        """The codecs of both languages, learned from `train` or its part for vocabularies; None means labels.
+
+        Raises:
+            ConfigError: text must be tokenized, and the library or the spaCy model for it is not there.
+        """
+        text = train.vocabulary or train
+        hashes = [text.source_sha256, text.target_sha256]
+        settings = config.model_dump(mode="json", exclude={"tokenizer": {"dropout"}})  # codecs do not depend on it
+        name = f"codecs-{_digest([FORMAT, settings, languages, hashes])}"
+        codecs = self._read(name, _parse_codecs)
+        if codecs is None:
+            with self._writing():  # Fails now rather than after minutes of learning.
+                self._folder.mkdir(parents=True, exist_ok=True)
+            log.info("%s: learning tokenizers and vocabularies", text.name)
+            codecs = build_codecs(config, languages, text.source, text.target)
+            self._write(name, [codec.to_dict() for codec in codecs], codecs)
+        return codecs
+
+    def find(self, codecs: tuple[Codec, Codec], text: TextPair) -> Dataset | None:
+        """The encoded pairs of a text, memory-mapped, if they are here."""
+        name = _text_name(codecs, text)
+        sides = self._read(name, partial(self._map_sides, name))
+        return None if sides is None else _dataset(codecs, text, sides)
+
+    def dataset(self, codecs: tuple[Codec, Codec], text: TextPair) -> Dataset:
+        """The encoded pairs of a text, memory-mapped; encoded now if they are not here yet.
+
+        Raises:
+            ConfigError: text must be tokenized, and the library or the spaCy model for it is not there.
+            DataError: the text cannot be read, or the cache not written.
+        """
+        found = self.find(codecs, text)
+        if found is not None:
+            return found
+        name = _text_name(codecs, text)
+        damaged = exists(self._folder / f"{name}.json")
+        lock = wait_for_lock(self._folder / f".{name}.lock", f"encoding {text.name}")
+        with self._writing(), lock as alone:
+            found = None if damaged else self.find(codecs, text)  # Another process may have encoded it meanwhile.
+            if found is not None:
+                return found
+            # Temporary folders left by killed processes. If there is no lock on this file system, they may instead
+            # belong to a process that is encoding the same text now.
+            leftovers = self._folder.glob(f".{name}-*/") if alone else ()
+            for leftover in leftovers:
+                shutil.rmtree(leftover, ignore_errors=True)
+            content = [
+                self._encode(f"{name}-{side}", codec, lines, text.name)
+                for side, codec, lines in zip(SIDES, codecs, (text.source, text.target), strict=True)
+            ]
+            self._write(name, content, codecs)
+        return _dataset(codecs, text, self._map_sides(name, content))
+
+    def _encode(self, name: str, codec: Codec, lines: Text, text: str) -> list[str]:
+        """Write the arrays of one side while its lines are read, and return their digests."""
+        with (
+            self._written(f"{name}-ids.npy") as ids_file,
+            self._written(f"{name}-offsets.npy") as offsets_file,
+            closing(encoded_chunks(codec, lines)) as chunks,
+        ):
+            ids, offsets = ArrayWriter(ids_file, id_type(codec)), ArrayWriter(offsets_file, np.int64)
+            offsets.append(np.zeros(1))
+            for chunk, lengths in chunks:
+                offsets.append(ids.length + np.cumsum(lengths, dtype=np.int64))
+                ids.append(chunk)
+            if offsets.length != len(lines) + 1:
+                raise DataError(f"{text} changed while it was being read. Run the command again.")
+            return [ids.finish(), offsets.finish()]
+
+    def _read(self, name: str, parse: Callable[[Any], T]) -> T | None:
+        """The content of an entry; None if it has to be made."""
+        path = self._folder / f"{name}.json"
+        try:
+            if not path.exists():
+                return None
+            entry = json.loads(path.read_text(encoding="utf-8"))
+            if _digest(entry["content"]) != entry["digest"]:
+                raise ValueError("its checksum does not match")
+            for package, version in entry["packages"].items():
+                if (installed := _version(package)) not in (version, None):
+                    log.info(
+                        "ignoring the cached file %s: it was made with %s %s, but %s is installed",
+                        *(path, package, version, installed),
+                    )
+                    return None
+            return parse(entry["content"])
+        except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            log.warning("ignoring the cached file %s: it is damaged or unreadable (%s)", path, error)
+            return None
+
+    def _write(self, name: str, content: Any, codecs: Iterable[Codec]) -> None:
+        versions = {package: _version(package) for codec in codecs for package in codec.tokenizer.packages}
+        packages = {package: version for package, version in versions.items() if version is not None}
+        entry = json.dumps({"digest": _digest(content), "packages": packages, "content": content})
+        with self._written(f"{name}.json") as file:
+            file.write(entry.encode())
+
+    def _map_sides(self, name: str, content: Any) -> list[EncodedText]:
+        arrays = [
+            [
+                map_array(self._folder / f"{name}-{side}-{array}.npy", digest)
+                for array, digest in zip(("ids", "offsets"), digests, strict=True)
+            ]
+            for side, digests in zip(SIDES, content, strict=True)
+        ]
+        return [EncodedText(*side) for side in arrays]
+
+    @contextmanager
+    def _written(self, name: str) -> Iterator[BinaryIO]:
+        """A file to write, which gets this name in the folder once it is complete."""
+        with self._writing(), atomic_open(self._folder / name) as file:
+            yield file
+
+
+def _text_name(codecs: tuple[Codec, Codec], text: TextPair) -> str:
+    hashes = [text.source_sha256, text.target_sha256]
+    return f"text-{_digest([FORMAT, [codec.fingerprint for codec in codecs], hashes])}"
+
+
+def _dataset(codecs: tuple[Codec, Codec], text: TextPair, sides: list[EncodedText]) -> Dataset:
+    source, target = sides
+    labelled = isinstance(codecs[1].tokenizer, LabelTokenizer)
+    return Dataset(text.name, source, target, labelled)
+
+
+def _parse_codecs(content: Any) -> tuple[Codec, Codec]:
+    source, target = content
+    return Codec.from_dict(source), Codec.from_dict(target)
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _version(package: str) -> str | None:
+    """The installed version of a package, or the digest of a spaCy model's tokenizer in a folder; None if neither."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        with suppress(OSError):
+            return hashlib.sha256((Path(package) / "tokenizer").read_bytes()).hexdigest()
+    return None
