@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from translate.commands.options import positive
-from translate.data.corpus import read_split
+from translate.data.splits import read_split
 from translate.model_file import SavedModel
 from translate.runs import RunFolder
 from translate.text.vocabulary import UNK

@@ -29,7 +29,7 @@ from translate import pipeline, preparing
 from translate.commands.options import positive
 from translate.config.schema import Config
 from translate.data.cache import CorpusCache
-from translate.data.corpus import read_split
+from translate.data.splits import read_split
 from translate.files import atomic_open
 from translate.pipeline import train
 from translate.training.trainer import Trainer

@@ -34,8 +34,8 @@ from translate.commands.options import positive
 from translate.commands.run import run
 from translate.commands.streams import open_output
 from translate.commands.translate import refuse_to_replace
-from translate.data.corpus import read_split
 from translate.data.lines import read_lines
+from translate.data.splits import read_split
 from translate.errors import ConfigError
 from translate.evaluation import corpus_bleu
 

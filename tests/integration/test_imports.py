@@ -26,7 +26,7 @@ def python(code: str, *without: str) -> str:
 TRAIN_AND_SCORE = """
 from pathlib import Path
 from translate.config.loading import load_config
-from translate.data.corpus import read_split
+from translate.data.splits import read_split
 from translate.pipeline import train
 from translate.scoring import score
 from translate.translator import Translator

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from translate.data.batching import make_batch
 from translate.data.cache import CorpusCache
-from translate.data.corpus import read_split
+from translate.data.splits import read_split
 from translate.model_file import SavedModel
 from translate.pipeline import train
 

@@ -14,7 +14,7 @@ from translate.config.loading import load_config
 from translate.data import checks, reading
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
-from translate.data.corpus import read_split
+from translate.data.splits import read_split
 from translate.decoding.rescore import teacher_forced
 from translate.errors import CheckpointError, DataError
 from translate.model_file import SavedModel

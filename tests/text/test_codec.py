@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from translate import pool
 from translate.config.text import TextConfig
-from translate.data.corpus import ParallelText, read_split
+from translate.data.corpus import ParallelText
+from translate.data.splits import read_split
 from translate.errors import ConfigError
 from translate.text import build
 from translate.text.build import build_codecs

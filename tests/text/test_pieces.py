@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translate.config.text import TextConfig
-from translate.data.corpus import read_split
+from translate.data.splits import read_split
 from translate.errors import ConfigError, DataError
 from translate.text.build import build_codecs
 from translate.text.pieces import CONTINUES, LEARNERS, WITH_WORDS, PieceTokenizer, _splitter, learn_pieces

@@ -96,9 +96,10 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
     """The split, or the two files, of the kind of text that the model was trained on."""
     from translate.config.data import LabelledDataConfig
     from translate.data.checks import are_swapped
-    from translate.data.corpus import names_of_split, read_pair, read_split
+    from translate.data.corpus import read_pair
     from translate.data.labelled import read_labelled_split, read_texts_and_labels
     from translate.data.reading import has_no_folder, open_corpus
+    from translate.data.splits import names_of_split, read_split
 
     data = translator.config.data
     root = args.data_root or data.root

@@ -132,7 +132,7 @@ def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
 
     DataError if that cannot be seen.
     """
-    from translate.data.corpus import is_folder
+    from translate.data.splits import is_folder
     from translate.paths import resolved
     from translate.runs import RunFolder, would_be_replaced
 

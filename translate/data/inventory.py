@@ -5,9 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from translate.config.data import Corpus, DataConfig, LabelledDataConfig
-from translate.data.corpus import splits_in
 from translate.data.labelled import labelled_splits_in
 from translate.data.mixing import matching_files
+from translate.data.splits import splits_in
 from translate.errors import DataError
 
 

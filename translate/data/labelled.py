@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from translate.data.corpus import (
-    ParallelText,
-    TextPair,
+from translate.data.corpus import ParallelText, TextPair, read_pair
+from translate.data.lines import FileText, Text, excerpt, read_blocks, text_sha256, version_of
+from translate.data.splits import (
     files_in,
     folder_and_name,
     names_of_split,
-    read_pair,
     unpacked_name,
     what_is_no_file,
     what_is_there,
 )
-from translate.data.lines import FileText, Text, excerpt, read_blocks, text_sha256, version_of
 from translate.errors import DataError
 from translate.text.codec import compose
 

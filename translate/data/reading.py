@@ -10,12 +10,13 @@ from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConf
 from translate.config.schema import Config
 from translate.data.cache import CorpusCache
 from translate.data.checks import check_variety
-from translate.data.corpus import ParallelText, TextPair, find_split, open_split
+from translate.data.corpus import ParallelText, TextPair
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.inventory import named_files, patterns, split_files
 from translate.data.labelled import find_labelled_split, open_labelled_split, read_labelled_split
 from translate.data.lines import version_of
 from translate.data.mixing import join_corpora, matching_files, open_files
+from translate.data.splits import find_split, open_split
 from translate.errors import ConfigError, DataError
 from translate.paths import demo_corpus, exists
 from translate.text.codec import Codec

@@ -1,0 +1,205 @@
+"""Finding the two files of a split in a folder."""
+
+import errno
+import re
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+from packed import ENGLISH, GERMAN, write, write_split
+
+from translate.data.lines import PACKED
+from translate.data.splits import ALIASES, FOLDERS, find_split, read_split, splits_in
+from translate.errors import DataError
+
+
+@pytest.mark.parametrize("ending", ["", *PACKED])
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_layout(tmp_path: Path, folder: str, ending: str) -> None:
+    files = write_split(tmp_path / folder, "train", ending)
+    assert find_split(tmp_path, "train", "de", "en") == files
+    assert find_split(tmp_path, "train", "en", "de") == files[::-1]
+    pair = read_split(tmp_path, "train", "de", "en")
+    assert (pair.name, pair.source, pair.target) == ("train", GERMAN, ENGLISH)
+
+
+def test_the_folder_itself_comes_before_those_in_it(tmp_path: Path) -> None:
+    first, *_ = [write_split(tmp_path / folder, "train") for folder in FOLDERS]
+    assert find_split(tmp_path, "train", "de", "en") == first
+
+
+@pytest.mark.parametrize(("asked", "there"), [pair for names in ALIASES for pair in product(names, names)])
+def test_every_name_of_a_split_finds_every_other(tmp_path: Path, asked: str, there: str) -> None:
+    files = write_split(tmp_path, there)
+    assert find_split(tmp_path, asked, "de", "en") == files
+
+
+@pytest.mark.parametrize("exact", ["test", "test2016", "test_2016_flickr"])
+def test_the_exact_name_wins(tmp_path: Path, exact: str) -> None:
+    for name in ("test", "test2016", "test_2016_flickr"):
+        write_split(tmp_path, name)
+    assert [path.name for path in find_split(tmp_path, exact, "de", "en")] == [f"{exact}.de", f"{exact}.en"]
+
+
+def test_the_exact_name_wins_in_a_later_folder(tmp_path: Path) -> None:
+    write_split(tmp_path, "test")
+    files = write_split(tmp_path / "multi30k", "test2016")
+    assert find_split(tmp_path, "test2016", "de", "en") == files
+
+
+def test_another_test_split_does_not_stand_in(tmp_path: Path) -> None:
+    write_split(tmp_path, "test")
+    with pytest.raises(DataError, match=r"test_2017_flickr\.de and test_2017_flickr\.en, plain, \.gz or \.zst\. "):
+        find_split(tmp_path, "test_2017_flickr", "de", "en")
+
+
+def test_half_an_exact_split_is_not_replaced_by_another_name(tmp_path: Path) -> None:
+    write_split(tmp_path, "test")
+    write(tmp_path / "test_2016_flickr.de", "x\n")
+    with pytest.raises(DataError, match=re.escape("test_2016_flickr.de is there, but test_2016_flickr.en, plain,")):
+        find_split(tmp_path, "test_2016_flickr", "de", "en")
+
+
+def test_plain_text_before_gzip_and_mixed_pairs(tmp_path: Path) -> None:
+    write_split(tmp_path, "train", ".gz")
+    plain = write(tmp_path / "train.de", "x\n")
+    assert find_split(tmp_path, "train", "de", "en") == (plain, tmp_path / "train.en.gz")
+
+
+def test_a_split_may_lie_in_a_folder_below(tmp_path: Path) -> None:
+    write_split(tmp_path / "news", "train", ".gz")
+    assert find_split(tmp_path, "news/train", "de", "en")[0] == tmp_path / "news" / "train.de.gz"
+    with pytest.raises(DataError, match=r"looked for news/val.de and news/val.en.* Splits there: train"):
+        find_split(tmp_path, "news/val", "de", "en")
+    with pytest.raises(DataError, match=r"looked for olds/train.de.*\. The folder .*/olds does not exist\. "):
+        find_split(tmp_path, "olds/train", "de", "en")
+
+
+def test_what_has_the_name_of_a_file_but_is_none(tmp_path: Path) -> None:
+    write_split(tmp_path, "train")
+    (tmp_path / "val.de").symlink_to("gone.de")
+    (tmp_path / "val.en").mkdir()
+    message = "Splits there: train. val.de is a link to gone.de, which does not exist. val.en is there"
+    with pytest.raises(DataError, match=re.escape(message)):
+        find_split(tmp_path, "val", "de", "en")
+    write(tmp_path / "test.de", "x\n")
+    (tmp_path / "test.en").mkdir()
+    message = f"Put it into {tmp_path}. test.en is there, but is not a regular file."
+    with pytest.raises(DataError, match=re.escape(message)):
+        find_split(tmp_path, "test", "de", "en")
+
+
+def test_splits_are_listed(tmp_path: Path) -> None:
+    assert splits_in(tmp_path / "none", "de", "en") == {}
+    for split in ("train", "valid", "my.test"):
+        write_split(tmp_path, split)
+    write_split(tmp_path / "data/task1/raw", "test_2018_flickr", ".gz")
+    write_split(tmp_path, "._test")
+    write(tmp_path / "half.de", "x\n")
+    (tmp_path / "folder.de").mkdir()
+    (tmp_path / "folder.en").mkdir()
+    assert list(splits_in(tmp_path, "en", "de")) == ["my.test", "test_2018_flickr", "train", "valid"]
+    assert splits_in(tmp_path, "de", "fr") == {}
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    root = tmp_path / "none"
+    with pytest.raises(DataError) as caught:
+        find_split(root, "val", "de", "en")
+    assert str(caught.value) == (
+        f"No split 'val' in {root}: looked for val.de and val.en, plain, .gz or .zst (or under the name valid or "
+        f"validation or dev). The folder {root} does not exist. "
+        "Set data.root (--data-root) to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (--source FILE --reference FILE), or data.download=true "
+        "to download Multi30k."
+    )
+
+
+def test_misspelt_split(tmp_path: Path) -> None:
+    write_split(tmp_path, "train")
+    write_split(tmp_path, "val")
+    with pytest.raises(DataError) as caught:
+        find_split(tmp_path, "tarin", "de", "en")
+    assert str(caught.value) == (
+        f"No split 'tarin' in {tmp_path}: looked for tarin.de and tarin.en, plain, .gz or .zst. "
+        "Splits there: train, val. Did you mean train? "
+        "Set data.root (--data-root) to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (--source FILE --reference FILE)."
+    )
+
+
+def test_a_split_named_with_the_ending_of_its_files(tmp_path: Path) -> None:
+    write_split(tmp_path, "train")
+    message = r"Splits there: train\. A split is named without the ending of its files: did you mean train\? Set"
+    with pytest.raises(DataError, match=message):
+        find_split(tmp_path, "train.de", "de", "en")
+
+
+def test_other_languages(tmp_path: Path) -> None:
+    write_split(tmp_path, "train")
+    message = (
+        "no split in these languages; files there: train.de, train.en. "
+        "Set data.root (--data-root) to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (--source FILE --reference FILE)."
+    )
+    with pytest.raises(DataError, match=re.escape(message)):
+        find_split(tmp_path, "train", "cs", "fr")
+
+
+@pytest.mark.parametrize(
+    ("names", "row", "columns"),
+    [
+        ([], "", ""),
+        (["a.txt"], "Hund\tdog", ""),
+        (["a.txt", "pairs.tsv"], "Hund\tdog", "12"),
+        (["pairs.tsv"], "77\tHund\t1205\tdog", "24"),
+        (["pairs.tsv"], "", "12"),
+    ],
+)
+def test_a_table_is_no_split(names: list[str], row: str, columns: str, tmp_path: Path) -> None:
+    for name in names:
+        write(tmp_path / name, f"{row}\n")
+    with pytest.raises(DataError) as caught:
+        find_split(tmp_path, "train", "de", "en")
+    assert f"files there: {', '.join(names) or 'none'}. " in str(caught.value)
+    if columns:
+        one, other = columns
+        cut = f"cut -f{one} {tmp_path}/pairs.tsv > {tmp_path}/train.de (and -f{other}, en). "
+        assert f" To turn table columns into files: {cut}" in str(caught.value)
+    else:
+        assert "To turn table" not in str(caught.value)
+
+
+def test_a_table_that_cannot_be_read_hides_no_message(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_bytes(b"1\tH\xfchnd\tdog\n")
+    with pytest.raises(DataError, match=r"^No split 'train' in .*files there: pairs\.tsv\. .* cut -f1 "):
+        find_split(tmp_path, "train", "de", "en")
+
+
+def test_nothing_is_downloaded_into_a_folder_that_is_there(tmp_path: Path) -> None:
+    write_split(tmp_path, "train")
+    with pytest.raises(DataError) as caught:
+        find_split(tmp_path, "val", "de", "en")
+    assert "data.download" not in str(caught.value)
+
+
+def test_a_language_with_a_dot(tmp_path: Path) -> None:
+    for language in ("de.txt", "en.txt"):
+        write(tmp_path / f"train.{language}", "a\n")
+    assert find_split(tmp_path, "train", "de.txt", "en.txt") == (tmp_path / "train.de.txt", tmp_path / "train.en.txt")
+
+
+def test_unreadable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> Iterator[Path]:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(DataError, match=re.escape(f"The folder {tmp_path} cannot be read: Permission denied.")):
+        splits_in(tmp_path, "de", "en")
+
+
+def test_file_instead_of_folder(tmp_path: Path) -> None:
+    root = write(tmp_path / "train.de", "x\n")
+    with pytest.raises(DataError, match=re.escape(f"{root} is a file, not a folder.")):
+        find_split(root, "train", "de", "en")

@@ -1,0 +1,180 @@
+"""Find the two files of a split in a folder, in any layout of Multi30k."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from itertools import chain
+from pathlib import Path
+
+from translate.data.corpus import ParallelText, TextPair, read_pair, scan_pair
+from translate.data.known import DOWNLOADED_SPLITS
+from translate.data.lines import PACKED, read_blocks
+from translate.errors import DataError
+from translate.paths import exists
+
+# Names that different copies of Multi30k give to the same split; any of them finds the others.
+ALIASES = (
+    ("train", "training"),
+    ("val", "valid", "validation", "dev"),
+    ("test_2016_flickr", "test2016", "test"),
+)
+# Where the files may lie below `root`: directly, in a clone of the authors' repository, in the caches of torchtext 0.6
+# and of torchtext 0.12 and later.
+FOLDERS = (".", "data/task1/raw", "multi30k", "datasets/Multi30k")
+
+
+def read_split(root: Path, split: str, source: str, target: str) -> ParallelText:
+    """Read a split of the folder `root`; see find_split and read_pair for what can go wrong."""
+    return read_pair(*find_split(root, split, source, target), name=split)
+
+
+def open_split(root: Path, split: str, source: str, target: str) -> TextPair:
+    """The same split as a text that is not held in memory."""
+    return scan_pair(*find_split(root, split, source, target), name=split)
+
+
+def splits_in(root: Path, source: str, target: str) -> dict[str, tuple[Path, Path]]:
+    """The splits that `root` has in both languages, in alphabetical order, with their two files."""
+    found = _scan(root, source, target)
+    return {split: (sides[source], sides[target]) for split, sides in sorted(found.items()) if len(sides) == 2}
+
+
+def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, Path]:
+    """Find the two files of a split in any layout of Multi30k. The exact name wins over every other name of the split.
+
+    The split may lie in a folder below `root`: `news/test`.
+
+    Raises:
+        DataError: the split is not there, or in one language only.
+    """
+    if source == target:
+        raise DataError(
+            f"Source and target language are both {source!r}, so both files of {split!r} would have the same name; "
+            "name two files (--source FILE --reference FILE)."
+        )
+    folder, last = folder_and_name(root, split)
+    found = _scan(folder, source, target)
+    for name in names_of_split(last):
+        if sides := found.get(name):
+            for there, side, missing in ((target, "source", source), (source, "target", target)):
+                if missing not in sides:
+                    raise DataError(_half_found(folder, name, sides[there], side, missing))
+            return sides[source], sides[target]
+    raise DataError(_not_found(root, split, source, target, sorted(found)))
+
+
+def folder_and_name(root: Path, split: str) -> tuple[Path, str]:
+    """The folder in which a split lies, which may be one below `root`, and its name there."""
+    return root / Path(split).parent, Path(split).name
+
+
+def names_of_split(split: str) -> list[str]:
+    """The name asked for, then the other names of that split."""
+    group = next((names for names in ALIASES if split in names), ())
+    return [split, *(name for name in group if name != split)]
+
+
+def _scan(root: Path, source: str, target: str) -> dict[str, dict[str, Path]]:
+    """Map split to language to file; the first folder with any side of a split wins, and plain text before packed."""
+    found: dict[str, dict[str, Path]] = {}
+    for folder in FOLDERS:
+        here: dict[str, dict[str, Path]] = {}
+        for path in files_in(root / folder):
+            name = unpacked_name(path)
+            for language in (source, target):
+                split = name.removesuffix(f".{language}")
+                # A leading dot marks what is not text, such as the "._test.de" that macOS packs into archives.
+                if split not in ("", name) and not split.startswith("."):
+                    here.setdefault(split, {}).setdefault(language, path)
+        found = here | found
+    return found
+
+
+def unpacked_name(path: Path) -> str:
+    """The name of a file without `.gz` or `.zst`."""
+    return path.name.removesuffix(path.suffix if path.suffix in PACKED else "")
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Files in order of their names, so that "train.de" comes before "train.de.gz"; none where there is no folder."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_file())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from None
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is such a folder. DataError if that cannot be known, as inside one that may not be entered."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise DataError(f"The folder {path} cannot be read: {error.strerror}.") from None
+
+
+def _half_found(folder: Path, name: str, there: Path, side: str, missing: str) -> str:
+    others = [path.name for path in files_in(there.parent) if path != there and path.name.startswith(f"{name}.")]
+    here = f" If it is {' or '.join(others)}, set data.{side} to that ending (or name both files)." if others else ""
+    return (
+        f"{folder}: {there.name} is there, but {name}.{missing}, plain, .gz or .zst, is not. "
+        f"Put it into {there.parent}.{here}{what_is_no_file(there.parent, [f'{name}.{missing}'])}"
+    )
+
+
+def _not_found(root: Path, split: str, source: str, target: str, there: Sequence[str]) -> str:
+    folder, last = folder_and_name(root, split)
+    names = names_of_split(last)
+    ending = next((ending for ending in (f".{source}", f".{target}") if split.endswith(ending)), "")
+    state = what_is_there(folder, "" if ending else last, there)
+    if is_folder(folder) and not there:
+        files = files_in(folder)
+        shown = ", ".join(path.name for path in files[:8]) + (", …" if len(files) > 8 else "")
+        state = f"There is no split in these languages; files there: {shown or 'none'}."
+        if table := next((path for path in files if path.suffix == ".tsv"), None):
+            name = last.removesuffix(".tsv")
+            one, other = text_columns(table)
+            state += f" To turn table columns into files: cut -f{one} {table} > {folder / name}.{source}"
+            state += f" (and -f{other}, {target})."
+    remedy = (
+        "Set data.root (--data-root) to the folder that has them, or name two files: {source: FILE, target: FILE} "
+        "(--source FILE --reference FILE)"
+    )
+    if not root.exists() and {source, target} == {"de", "en"} and any(name in DOWNLOADED_SPLITS for name in names):
+        remedy += ", or data.download=true to download Multi30k"
+    state += what_is_no_file(root, [f"{split}.{source}", f"{split}.{target}"])
+    if ending:
+        state += f" A split is named without the ending of its files: did you mean {split.removesuffix(ending)}?"
+    also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
+    return (
+        f"No split {split!r} in {root}: looked for {split}.{source} and {split}.{target}, plain, .gz or .zst{also}. "
+        f"{state} {remedy}."
+    )
+
+
+def text_columns(table: Path) -> tuple[int, int]:
+    """The first two columns of a table that are not numbers in its first row, counted from 1."""
+    row: list[str] = []
+    with suppress(DataError):  # That it cannot be read is another matter.
+        row = next(chain.from_iterable(read_blocks(table)), "").split("\t")
+    found = [number for number, cell in enumerate(row, start=1) if not cell.strip().isdigit()]
+    return (found[0], found[1]) if len(found) > 1 else (1, 2)
+
+
+def what_is_no_file(folder: Path, names: Sequence[str]) -> str:
+    """For a message: which of these names in a folder are those of something else than a file."""
+    found = []
+    for path in (folder / name for name in names):
+        if path.is_symlink() and not exists(path):
+            found.append(f" {path.name} is a link to {path.readlink()}, which does not exist.")
+        elif exists(path):
+            found.append(f" {path.name} is there, but is not a regular file.")
+    return "".join(found)
+
+
+def what_is_there(root: Path, split: str, there: Sequence[str]) -> str:
+    """What a folder without this split has instead, for a message; `there` are the splits that it has."""
+    if not is_folder(root):
+        return f"{root} is a file, not a folder." if root.exists() else f"The folder {root} does not exist."
+    near = get_close_matches(split, there, n=1)
+    return f"Splits there: {', '.join(there) or 'none'}." + (f" Did you mean {near[0]}?" if near else "")
