@@ -18,7 +18,8 @@ from translate.config.text import TextConfig
 from translate.data.splits import read_split
 from translate.errors import ConfigError, DataError
 from translate.text.build import build_codecs
-from translate.text.pieces import CONTINUES, LEARNERS, WITH_WORDS, PieceTokenizer, _splitter, learn_pieces
+from translate.text.piece_learning import LEARNERS, _splitter, learn_pieces
+from translate.text.pieces import CONTINUES, WITH_WORDS, PieceTokenizer
 from translate.text.vocabulary import UNK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -359,7 +360,7 @@ def test_the_library_says_nothing(tmp_path: Path) -> None:
     """No progress bars, and no warning of forks."""
     program = f"""
 import logging, os, subprocess
-from translate.text.pieces import learn_pieces
+from translate.text.piece_learning import learn_pieces
 logging.getLogger("translate").setLevel("ERROR")  # These vocabularies are too small, which is ours to say.
 for kind, settings in {SETTINGS!r}.items():
     (tokenizer,) = learn_pieces([("en", {LINES!r} * 50)], kind=kind, **settings)

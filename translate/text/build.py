@@ -16,7 +16,7 @@ from translate.errors import ConfigError
 from translate.pool import CHUNK, chunks, mapped
 from translate.text.codec import Codec, compose
 from translate.text.labels import LabelTokenizer
-from translate.text.pieces import learn_pieces
+from translate.text.piece_learning import learn_pieces
 from translate.text.spacing import SpacingCounts
 from translate.text.vocabulary import Vocabulary, build_vocabulary
 from translate.text.words import WordTokenizer

@@ -1,45 +1,23 @@
 """Text to characters, bytes or subwords, with Hugging Face's `tokenizers`, and back without losing a character.
 
-This is the only file that uses that library, and it imports it only to learn and to split; joining does not need it.
-
-Byte-pair encoding: Sennrich, Haddow, Birch: "Neural Machine Translation of Rare Words with Subword Units", ACL 2016.
-WordPiece: Schuster, Nakajima: "Japanese and Korean Voice Search", ICASSP 2012; as in Devlin et al.: "BERT", NAACL 2019.
-Unigram: Kudo: "Subword Regularization", ACL 2018.
+piece_learning.py learns the pieces. This is the only file that imports that library, and only when it is needed:
+joining does without it.
 """
 
 import json
-import logging
 import os
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
-from translate.errors import ConfigError, DataError
-from translate.text.casing import Truecaser, learn_truecaser, lower
+from translate.errors import ConfigError
+from translate.text.casing import Truecaser, lower
 
-log = logging.getLogger("translate")
-
-UNKNOWN, UNKNOWN_ID = "<unk>", 0  # the library's id, used in this file alone; a Vocabulary has its own
+WITH_WORDS = {"bpe", "wordpiece", "unigram"}
+UNKNOWN, UNKNOWN_ID = "<unk>", 0  # the library's; a Vocabulary has its own
 CONTINUES = "##"  # WordPiece's prefix for pieces that continue a word
-LINE_END = "\n"  # occurs in no line of text
 BYTES = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)}
-
-# A line is split into these parts first, and no piece spans two of them: a word with its combining marks and joiners, a
-# digit, symbols, each with the space before it, and any other white-space character by itself. Digits are parts of
-# their own so that a model learns to copy numbers that it has never seen. So is "#", so that no piece of text begins
-# with CONTINUES. The limit of 64 characters bounds the work on a word without end, and is below the length above which
-# WordPiece makes a word unknown (100).
-PARTS = (
-    r" ?\p{L}[\p{L}\p{M}\x{200C}\x{200D}]{0,63}"
-    r"| ?\p{N}"
-    r"| ?#"
-    r"| ?[^\s\p{L}\p{N}#]{1,64}"
-    r"|\s"
-)
 
 
 @dataclass(frozen=True)
@@ -80,7 +58,7 @@ class PieceTokenizer:
 
     @cached_property
     def _library_tokenizer(self) -> Any:
-        return _library().Tokenizer.from_str(self.state)
+        return hugging_face().Tokenizer.from_str(self.state)
 
     def normalize(self, line: str) -> str:
         """The text that `join` gives back: in the case that was asked for, lone surrogates replaced by `?`."""
@@ -106,7 +84,7 @@ class PieceTokenizer:
         return [(left, right) for left, right in json.loads(self.state)["model"]["merges"]]
 
     def parts(self, tokens: Sequence[str]) -> list[str]:
-        """The text of a whole line's pieces split into PARTS; no piece spans two of them."""
+        """The text of a whole line's pieces split into PARTS (piece_learning.py); no piece spans two of them."""
         return [part for part, _ in self._library_tokenizer.pre_tokenizer.pre_tokenize_str(_written(tokens))]
 
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
@@ -147,176 +125,7 @@ def _written(tokens: Iterable[str]) -> str:
     return b"".join(written).decode("utf-8", errors="replace")
 
 
-def learn_pieces(
-    text: Sequence[tuple[str, Iterable[str]]],
-    *,
-    kind: str,
-    lowercase: bool = False,
-    truecase: bool = False,
-    character_coverage: float = 1.0,
-    **settings: Any,
-) -> list[PieceTokenizer]:
-    """A tokenizer for each side of a text, all with the same pieces, learned from the lines of all sides.
-
-    Each side is a language code and its lines, which are read more than once, and not kept in memory. Only the most
-    frequent characters, which together make up the share `character_coverage` of the text, get pieces, as in
-    SentencePiece. `settings` are the arguments of the function for this kind in LEARNERS.
-
-    Raises:
-        ConfigError: the settings leave no room for the characters of the text, or the library is missing.
-        DataError: there is no text.
-    """
-    untrained = [
-        PieceTokenizer(language, kind, lowercase, "", learn_truecaser(lines, language) if truecase else None)
-        for language, lines in text
-    ]
-    prepared = _Prepared(untrained, [lines for _, lines in text])
-    if not any(prepared):
-        raise DataError("every line of the training text is blank: there is nothing to train the tokenizer on")
-    texts = prepared if character_coverage == 1.0 else _without_rare_characters(prepared, character_coverage)
-    state = LEARNERS[kind](texts, **settings).to_str()
-    return [replace(tokenizer, state=state) for tokenizer in untrained]
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """The lines of a text as the library gets them, without blank ones; prepared anew in each iteration."""
-
-    tokenizers: Sequence[PieceTokenizer]
-    sides: Sequence[Iterable[str]]
-
-    def __iter__(self) -> Iterator[str]:
-        for tokenizer, lines in zip(self.tokenizers, self.sides, strict=True):
-            yield from filter(None, map(tokenizer.prepare, lines))
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Texts split at characters that no piece may contain."""
-
-    texts: Iterable[str]
-    separators: re.Pattern[str]
-
-    def __iter__(self) -> Iterator[str]:
-        for text in self.texts:
-            yield from filter(None, self.separators.split(text))
-
-
-def _by_frequency(counts: Counter[str]) -> list[str]:
-    """The most frequent first, ties by code point."""
-    return sorted(counts, key=lambda character: (-counts[character], character))
-
-
-def _without_rare_characters(texts: Iterable[str], coverage: float) -> Iterable[str]:
-    """The texts, split at rare characters: those beyond the most frequent ones that make up the share `coverage`."""
-    counts = Counter(chain.from_iterable(texts))
-    missing = coverage * counts.total()
-    rare = ""
-    for character in _by_frequency(counts):
-        if missing <= 0:
-            rare += character
-        missing -= counts[character]
-    return _Split(texts, re.compile(f"[{re.escape(rare)}]+")) if rare else texts
-
-
-# --- one function for each kind: training text in, the library's tokenizer out ----------------------------------------
-
-
-def _learn_characters(texts: Iterable[str], *, min_freq: int) -> Any:
-    """Characters seen at least `min_freq` times, most frequent first, ties by code point."""
-    counts = Counter(chain.from_iterable(texts))
-    kept = [character for character in _by_frequency(counts) if counts[character] >= min_freq]
-    if not kept:
-        raise ConfigError(
-            f"text.tokenizer.min_freq: {min_freq} keeps no character of the training text, "
-            f"whose most frequent one occurs {max(counts.values())} times; lower it"
-        )
-    return _library().Tokenizer(_bpe(kept, merges=[]))
-
-
-def _learn_bytes(_: Iterable[str]) -> Any:
-    """The 256 bytes of UTF-8, whatever the text."""
-    return _library().Tokenizer(_bpe(BYTES, merges=[], byte_fallback=True))
-
-
-def _learn_bpe(texts: Iterable[str], *, vocab_size: int, min_freq: int, byte_fallback: bool) -> Any:
-    """All characters, and pieces made by merging the most frequent pairs of neighbours, up to `vocab_size` pieces."""
-    library = _library()
-    _check_room(vocab_size, len(_characters(texts)))
-    learned = _trained(
-        _with_parts(library.models.BPE()),
-        library.trainers.BpeTrainer(vocab_size=vocab_size, min_frequency=min_freq, show_progress=False),
-        texts,
-    )
-    pieces, merges = learned["vocab"], [tuple(merge) for merge in learned["merges"]]
-    byte_pieces = BYTES if byte_fallback else ()
-    return _with_parts(_bpe([*byte_pieces, *pieces], merges, byte_fallback=byte_fallback))
-
-
-def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) -> Any:
-    """Up to `vocab_size` pieces, merged as in BPE, but distinct where they begin a word and where they continue one."""
-    library = _library()
-    characters = _characters(texts)
-    continued = [CONTINUES + character for character in characters]
-    _check_room(vocab_size, len(characters) + len(continued))
-    trainer = library.trainers.WordPieceTrainer(
-        vocab_size=vocab_size + 1,
-        min_frequency=min_freq,
-        show_progress=False,
-        initial_alphabet=characters,
-        # Listed here so that their ids are fixed: otherwise only those seen would get one, in a hash table's random
-        # order, and the ids decide between merges that are equally frequent.
-        special_tokens=[UNKNOWN, *continued],
-        continuing_subword_prefix=CONTINUES,
-    )
-    pieces = _trained(_with_parts(library.models.WordPiece(unk_token=UNKNOWN)), trainer, texts)["vocab"]
-    return _with_parts(library.models.WordPiece(pieces, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUES))
-
-
-def _learn_unigram(texts: Iterable[str], *, vocab_size: int, byte_fallback: bool) -> Any:
-    """Pieces with log-probabilities, pruned to those the text needs most; a line is split in the most probable way."""
-    library = _library()
-    characters = _characters(texts)
-    _check_room(vocab_size, len(characters))
-    splitter = _splitter()
-    counts = Counter(part for text in texts for part, _ in splitter.pre_tokenize_str(text))
-    # The trainer proposes a substring as a piece only if different characters follow it, and so would miss most whole
-    # words. So each part that occurs more than once is given to it once more, followed by LINE_END.
-    ends = sorted(part + LINE_END for part, count in counts.items() if count > 1)
-    parts = chain(counts.elements(), ends)
-    trainer = library.trainers.UnigramTrainer(
-        vocab_size=vocab_size + 2, show_progress=False, unk_token=UNKNOWN, special_tokens=[UNKNOWN]
-    )
-    learned = _trained(library.Tokenizer(library.models.Unigram()), trainer, parts)["vocab"]
-    # The trainer sums in the random order of a hash table. So that every run learns the same, round scores to four
-    # digits, which removes the noise (some 1e-11), and give the least score to the characters that it had pruned: it
-    # gave them scores in steps of 1e-4 above the least, in that random order.
-    scores = {piece: round(score, 4) for piece, score in learned if piece not in (UNKNOWN, LINE_END)}
-    least = min(scores.values())
-    for character in scores.keys() & set(characters):
-        if scores[character] <= least + 1e-4 * len(characters):
-            scores[character] = least
-    ranked = sorted(scores, key=lambda piece: (-scores[piece], piece))
-    # If vocab_size is hardly larger than the number of characters, the trainer keeps more pieces than it was asked for.
-    longer = [piece for piece in ranked if len(piece) > 1][: vocab_size - len(characters)]
-    kept = {*characters, *longer}
-    byte_pieces = BYTES if byte_fallback else ()
-    pieces = [(UNKNOWN, 0.0), *((piece, least) for piece in byte_pieces)]
-    pieces += [(piece, scores[piece]) for piece in ranked if piece in kept]
-    return _with_parts(library.models.Unigram(pieces, unk_id=UNKNOWN_ID, byte_fallback=byte_fallback))
-
-
-LEARNERS: dict[str, Callable[..., Any]] = {
-    "char": _learn_characters,
-    "byte": _learn_bytes,
-    "bpe": _learn_bpe,
-    "wordpiece": _learn_wordpiece,
-    "unigram": _learn_unigram,
-}
-WITH_WORDS = {"bpe", "wordpiece", "unigram"}
-
-
-def _library() -> Any:
+def hugging_face() -> Any:
     """Hugging Face's `tokenizers`, on one thread: more would save nothing here, and older versions warn about forks."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
@@ -327,46 +136,3 @@ def _library() -> Any:
             "pip install tokenizers. Text that is already in data.cache does not need it"
         ) from error
     return tokenizers
-
-
-def _bpe(pieces: Iterable[str], merges: list[tuple[str, str]], *, byte_fallback: bool = False) -> Any:
-    ids = {piece: index for index, piece in enumerate([UNKNOWN, *pieces])}
-    return _library().models.BPE(ids, merges, unk_token=UNKNOWN, byte_fallback=byte_fallback)
-
-
-def _with_parts(model: Any) -> Any:
-    """A tokenizer whose pieces stay inside the PARTS of a line."""
-    tokenizer = _library().Tokenizer(model)
-    tokenizer.pre_tokenizer = _splitter()
-    return tokenizer
-
-
-def _splitter() -> Any:
-    library = _library()
-    return library.pre_tokenizers.Split(library.Regex(PARTS), behavior="isolated")
-
-
-def _trained(tokenizer: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:
-    """The trained model alone, without the library's list of added tokens, so that no text is read as one of them."""
-    tokenizer.train_from_iterator(texts, trainer)
-    learned: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
-    return learned
-
-
-def _characters(texts: Iterable[str]) -> list[str]:
-    return sorted(set(chain.from_iterable(texts)))
-
-
-def _check_room(vocab_size: int, characters: int) -> None:
-    """Refuse a vocabulary without room for the single characters, and warn of one that they nearly fill."""
-    if vocab_size < characters:
-        raise ConfigError(
-            f"text.tokenizer.vocab_size: {vocab_size} is less than the {characters} pieces that the single characters "
-            "of the training text need; raise it above that, or lower text.tokenizer.character_coverage"
-        )
-    if characters > 0.5 * vocab_size:
-        log.warning(
-            "single characters take %d of the %d pieces of text.tokenizer.vocab_size: raise it, or lower "
-            "text.tokenizer.character_coverage",
-            *(characters, vocab_size),
-        )

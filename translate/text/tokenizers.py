@@ -1,6 +1,6 @@
 """Text to tokens and back: one interface and, in the table at the end, the classes behind the names in the schema.
 
-Only words.py uses spaCy, and only pieces.py uses Hugging Face's `tokenizers`.
+Only words.py uses spaCy, and only pieces.py and piece_learning.py use Hugging Face's `tokenizers`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from translate.errors import CheckpointError
 from translate.text.labels import LabelTokenizer
-from translate.text.pieces import LEARNERS, PieceTokenizer
+from translate.text.piece_learning import LEARNERS
+from translate.text.pieces import PieceTokenizer
 from translate.text.words import WordTokenizer
 
 
