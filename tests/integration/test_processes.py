@@ -251,6 +251,26 @@ def test_a_signal_to_any_process_stops_all(tiny: TinyProject) -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
+def test_a_signal_stops_a_process_that_waits_for_the_others(rank: int, tiny: TinyProject) -> None:
+    tiny.config()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    meeting = {"WORLD_SIZE": "2", "RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    command = [sys.executable, str(ROOT / "scripts/train.py"), "--config", "tiny.yaml"]
+    environment = {**os.environ, **meeting}
+    with subprocess.Popen(
+        command, cwd=tiny.folder, env=environment, stderr=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        assert process.stderr is not None
+        waits = f"waiting for the other processes of this run, 2 in all, at 127.0.0.1:{port}\n"
+        assert process.stderr.readline() == waits
+        process.terminate()
+        assert process.communicate(timeout=10)[1] == "stopped\n"
+        assert process.returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
     tiny.config()
     script = (ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml", *ENDLESS)

@@ -1,5 +1,6 @@
 """What several processes agree on, and that a process by itself is the simplest case of it."""
 
+import re
 import signal
 import socket
 import subprocess
@@ -251,16 +252,24 @@ def test_a_port_in_use_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
         port = taken.getsockname()[1]
         for name, value in {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
             monkeypatch.setenv(name, str(value))
-        with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: .*; check the network"):
+        with pytest.raises(ConfigError, match=r"cannot connect: .*; check the network.* process: without WORLD_SIZE "):
             Group.of_environment()
 
 
-@pytest.mark.parametrize(("name", "value"), [("MASTER_PORT", "99999"), ("MASTER_ADDR", "")])
-def test_a_meeting_place_that_cannot_be(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("MASTER_PORT", "99999", "MASTER_PORT=99999: it must be at least 1 and below 65536"),
+        ("MASTER_PORT", "0", "MASTER_PORT=0: it must be at least 1 and below 65536"),
+        ("MASTER_ADDR", "", "WORLD_SIZE, as for several processes, but not MASTER_ADDR; start the processes with "),
+        ("MASTER_ADDR", "x" * 70, f"MASTER_ADDR='{'x' * 70}', which this machine cannot find ("),
+    ],
+)
+def test_a_meeting_place_that_cannot_be(name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", name: value}
     for key, text in environment.items():
         monkeypatch.setenv(key, text)
-    with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: "):
+    with pytest.raises(ConfigError, match=f"^the environment sets {re.escape(message)}"):
         Group.of_environment()
 
 
@@ -270,7 +279,8 @@ def test_a_machine_that_cannot_reach_itself(monkeypatch: pytest.MonkeyPatch) -> 
         raise RuntimeError("no route")
 
     monkeypatch.setattr("translate.training.distributed.TCPStore", no_network)
-    with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: no route; check the network"):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: no route; .*: processes=1$"):
         MeetingPlace(2)
 
 

@@ -80,9 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         exit_code = run(work, complain_once)
         if together is not None:
             together.await_last_message()
-            if together.failed:
-                # Its connections are still open, and while Python shuts down, their threads can end it by SIGABRT.
-                atexit.register(os._exit, exit_code)
+        if exit_code and ("WORLD_SIZE" in os.environ if together is None else together.failed):
+            # It is still connected or connecting to others. While Python shuts down, threads for that can end it by
+            # SIGABRT.
+            atexit.register(os._exit, exit_code)
     return exit_code
 
 

@@ -9,8 +9,11 @@ import json
 import logging
 import os
 import signal
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -39,6 +42,7 @@ from translate.training.interrupt import SHUTDOWN, Interrupted, under_torchrun
 PATIENCE = timedelta(days=1)
 CONNECTING = timedelta(seconds=30)  # timeout of the first process for connecting to the store that it runs itself
 MEETING = timedelta(minutes=5)  # timeout for others that have found this store to join the group; PyTorch's default
+LONG = 5.0  # seconds of waiting for the others before the log says so
 LAST_QUESTION = 2.0  # seconds for the others to ask whether a failure has been reported, before their store ends
 HERE = "127.0.0.1"
 PRESENT = "translate/present"  # key in the store: how many processes have connected to it
@@ -131,14 +135,11 @@ class Group(Processes):
         self.local_count = number_in_environment("LOCAL_WORLD_SIZE", count)
         self._last_word, self.failed = rank == 0, False
         self._at_the_end: list[Callable[[], object]] = []
-        with _meeting():
-            dist.init_process_group(
-                "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo",
-                store=store,
-                rank=rank,
-                world_size=count,
-                timeout=PATIENCE,
-            )
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+        _met(
+            lambda: dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PATIENCE),
+            "waiting for the other processes of this run",
+        )
         if rank > 0:
             log.setLevel(logging.ERROR)
 
@@ -147,15 +148,16 @@ class Group(Processes):
         """The process that torchrun, or another launcher, describes in environment variables.
 
         Raises:
-            ConfigError: one of these variables is missing or out of range, or is not a number where it should be.
+            ConfigError: one of these variables is missing or out of range, or is not a number where it should be, or
+                the processes cannot meet there.
         """
-        missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+        missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
         if missing:
             raise ConfigError(
                 f"the environment sets WORLD_SIZE, as for several processes, but not {' and '.join(missing)}; "
                 "start the processes with torchrun, or unset WORLD_SIZE"
             )
-        rank, count, _ = map(number_in_environment, ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+        rank, count, port = map(number_in_environment, ("RANK", "WORLD_SIZE", "MASTER_PORT"))
         if not 0 <= rank < count:
             raise ConfigError(
                 f"the environment sets RANK={rank} and WORLD_SIZE={count}: RANK must be at least 0 and below "
@@ -166,9 +168,23 @@ class Group(Processes):
                 f"the environment sets LOCAL_WORLD_SIZE={os.environ['LOCAL_WORLD_SIZE']} and WORLD_SIZE={count}: the "
                 "former must be at least 1 and at most the latter; start the processes with torchrun"
             )
-        with _meeting():
+        host = os.environ["MASTER_ADDR"]
+        if not 0 < port < 2**16:
+            raise ConfigError(f"the environment sets MASTER_PORT={port}: it must be at least 1 and below {2**16}")
+        try:
+            socket.getaddrinfo(host, port)  # PyTorch would look for it for half an hour.
+        except (OSError, UnicodeError) as error:
+            raise ConfigError(
+                f"the environment sets MASTER_ADDR={host!r}, which this machine cannot find ({error}); it must be the "
+                "name or address of the machine with RANK=0"
+            ) from None
+
+        def connect() -> Any:
             store, *_ = next(rendezvous("env://"))
             store.add(PRESENT, 1)
+            return store
+
+        store = _met(connect, f"waiting for the other processes of this run, {count} in all, at {host}:{port}")
         return cls(store, rank, count, outlived=rank == 0 and not under_torchrun())
 
     def __enter__(self) -> "Group":
@@ -279,8 +295,10 @@ class MeetingPlace:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        with _meeting():
-            self._store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=CONNECTING)
+        self._store = _met(
+            lambda: TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=CONNECTING),
+            "waiting for a connection of this machine to itself",
+        )
         self._store.set_timeout(MEETING)
 
     def directions(self, rank: int) -> dict[str, str]:
@@ -312,15 +330,32 @@ def seed_of(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
-@contextmanager
-def _meeting() -> Iterator[None]:
-    """Wraps the code that connects to the other processes. ConfigError if they cannot be reached."""
+def _met(meet: Callable[[], T], waiting: str) -> T:
+    """What `meet` returns once it has connected to other processes; the log says that it is `waiting` if that is long.
+
+    It runs in a thread, because signals do not interrupt PyTorch's functions that connect.
+
+    Raises:
+        ConfigError: they cannot be reached.
+    """
+    outcome: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(meet())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
     try:
-        yield
+        if not wait([outcome], LONG).done:
+            log.info("%s", waiting)
+        return outcome.result()
     except (dist.DistError, RuntimeError, ValueError) as error:
+        alone = "without WORLD_SIZE in the environment" if "WORLD_SIZE" in os.environ else "processes=1"
         raise ConfigError(
             f"the processes of this run cannot connect: {first_line(error)}; check the network settings in "
-            "the environment (MASTER_ADDR, MASTER_PORT, GLOO_SOCKET_IFNAME), or train in one process: processes=1"
+            f"the environment (MASTER_ADDR, MASTER_PORT, GLOO_SOCKET_IFNAME), or train in one process: {alone}"
         ) from error
 
 
