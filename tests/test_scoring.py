@@ -26,13 +26,14 @@ def report_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportOf:
     saved = SavedModel.load(save_model(tmp_path / "model.safetensors"))
 
     def report_of(
-        tokenizer: WordTokenizer, translation: str, reference: str, *, tokenized: bool = False
+        tokenizer: WordTokenizer, translation: str, reference: str, *others: str, tokenized: bool = False
     ) -> EvaluationReport:
         translator = Translator(dataclasses.replace(saved, target=Codec(tokenizer, saved.target.vocabulary)))
         found = Translation(translation, log_probability=-1.0, score=-1.0, length=3, finished=True)
         monkeypatch.setattr(translator, "n_best_of_ids", lambda *_: [[found]])
         text = ParallelText("test", ["Hund"], [reference], source_sha256="", target_sha256="", variant="")
-        report = score(translator, text, translator.config.decoding, tokenized=tokenized).report
+        references = {other: [other] for other in others}
+        report = score(translator, text, translator.config.decoding, references=references, tokenized=tokenized).report
         assert isinstance(report, EvaluationReport)
         return report
 
@@ -75,6 +76,15 @@ def test_references_in_another_form_of_unicode_are_warned_of(
     report = report_of(WordTokenizer("de"), translation, reference)
     assert not warned or report.bleu.value < 50
     assert ("Unicode form NFD" in caplog.text) == warned
+
+
+def test_further_references_in_another_form_of_unicode_are_named(
+    report_of: ReportOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    apart = "Ein scho\u0308ner Hund."
+    report_of(WordTokenizer("de"), "Ein sch\u00f6ner Hund.", "Ein sch\u00f6ner Hund.", "Ein Hund.", apart)
+    (message,) = caplog.messages
+    assert message.startswith(f"{apart}: 1 references and 0 translations are in Unicode form NFD ")
 
 
 @pytest.mark.parametrize(

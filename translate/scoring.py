@@ -68,16 +68,11 @@ def score(
     If the cache from training holds the encoded text, that is used, and scoring needs no tokenizer.
 
     Raises:
-        ConfigError: `tokenized`, or several references, for a model that gives labels; or both together.
+        ConfigError: see check_scores.
     """
     saved = translator.saved
     labelled = translator.predicts_labels
-    if labelled and tokenized:
-        raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
-    if tokenized and references:
-        raise ConfigError("--tokenized-bleu compares with one reference: give only one --reference, or leave it out")
-    if labelled and references:
-        raise ConfigError("each text has only one label; give only one --reference")
+    check_scores(translator, 1 + len(references), tokenized=tokenized)
     cache = saved.config.data.cache
     encoded = CorpusCache(cache).find((saved.source, saved.target), text) if cache else None
     sources = saved.source.encode(text.source) if encoded is None else list(encoded.source)
@@ -97,9 +92,10 @@ def score(
             hypotheses, text.target, saved.target.language, others=list(references.values()), tokens=tokens
         )
         language = saved.target.language
-        of_form = form_warning(hypotheses, text.target)
-        for warning in [*([of_form] if of_form else []), *text_warnings(text.source, text.target, language)]:
-            log.warning(warning)
+        for where, target in [("", text.target), *((f"{name}: ", lines) for name, lines in references.items())]:
+            source = [] if where else text.source  # once
+            for warning in filter(None, (form_warning(hypotheses, target), *text_warnings(source, target, language))):
+                log.warning("%s%s", where, warning)
     details = {
         "text": text.name,
         "variant": text.variant,
@@ -117,3 +113,13 @@ def score(
         "config": config_to_dict(saved.config),
     }
     return ScoredText(translations, report, details)
+
+
+def check_scores(translator: Translator, references: int, *, tokenized: bool) -> None:
+    """ConfigError if a model that gives labels has several references or `tokenized`, or another one both."""
+    if translator.predicts_labels and tokenized:
+        raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
+    if tokenized and references > 1:
+        raise ConfigError("--tokenized-bleu compares with one reference: give only one --reference, or leave it out")
+    if translator.predicts_labels and references > 1:
+        raise ConfigError("each text has only one label; give only one --reference")

@@ -96,10 +96,9 @@ def test_sources_as_references(run: Callable[..., Outcome], project: Project) ->
 @pytest.mark.parametrize("misaligned", ["neither", "first", "second"])
 def test_misaligned_references(misaligned: str, run: Callable[..., Outcome], tmp_path: Path) -> None:
     counts = [1 + 7 * n % 20 for n in range(120)]
-    files = {"neither": counts, "source": counts, "misaligned": [*counts[1:], 1]}
-    paths = {name: write_lines(tmp_path / name, ["gatto " * n for n in files[name]]) for name in files}
-    first, second = (paths["misaligned" if misaligned == each else "neither"] for each in ("first", "second"))
-    said = run("--source", paths["source"], "--reference", first, "--reference", second, "--search", "greedy")
+    files = {name: [*counts[1:], 1] if name == misaligned else counts for name in ("source", "first", "second")}
+    source, *both = (write_lines(tmp_path / name, ["gatto " * n for n in files[name]]) for name in files)
+    said = run("--source", source, "--reference", both[0], "--reference", both[1], "--search", "greedy")
     assert said.code == 0
     assert said.err.count("source and target lengths are not correlated") == (misaligned != "neither")
 
@@ -311,13 +310,43 @@ def test_several_references(run: Callable[..., Outcome], project: Project, tmp_p
     assert (report["bleu"]["value"], report["chrf"]["value"]) == (pytest.approx(100), pytest.approx(100))
     said = run("--source", source, "--reference", reference, "--reference", perfect, "--tokenized-bleu")
     message = "error: --tokenized-bleu compares with one reference: give only one --reference, or leave it out\n"
-    assert (said.code, said.err.endswith(message)) == (2, True)
+    assert (said.code, said.err.endswith(message), "overwriting" in said.err) == (2, True, False)
     short = write_lines(tmp_path / "short", ["il gatto"])
     said = run("--source", source, "--reference", reference, "--reference", short)
     assert said.err.endswith(
         f"error: {short} has 1 lines, but test.es / test.it has 20; they must have the same number\n"
     )
     assert said.code == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "message"),
+    [
+        ("source", 0, "further: the reference is the same text as the source, so what is not translated scores, too\n"),
+        ("blank", 2, "further has no text. It needs one sentence per line.\n"),
+        ("tokenized", 0, "…: 20 of 20 references look tokenized (a space before the period, "),
+    ],
+)
+def test_further_references_are_checked_like_the_first(
+    lines: str, code: int, message: str, run: Callable[..., Outcome], project: Project, tmp_path: Path
+) -> None:
+    source, reference = project.corpus / "test.es", project.corpus / "test.it"
+    text = {
+        "source": read_lines(source),
+        "blank": [" "] * 20,
+        "tokenized": ["Il gatto dorme ."] * 20,
+    }
+    further = write_lines(tmp_path / "further", text[lines])
+    said = run("--source", source, "--reference", reference, "--reference", further)
+    assert (said.code, said.err.count(message)) == (code, 1), said.err
+
+
+def test_the_same_reference_twice(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(project.corpus / "test.it")
+    one = ("--source", project.corpus / "test.es", "--reference", project.corpus / "test.it")
+    for again in (project.corpus / "test.it", tmp_path / "link"):
+        said = run(*one, "--reference", again)
+        assert (said.code, said.err) == (2, f"error: --reference {again} is given twice; leave one out\n")
 
 
 def test_translations_that_belong_to_no_report_are_not_replaced(call: Call, project: Project, tmp_path: Path) -> None:

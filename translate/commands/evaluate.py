@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def evaluate(args: argparse.Namespace) -> None:
     """Read, translate, score, and write the report with the translations beside it."""
     from translate.allocation import keep_memory
-    from translate.scoring import score
+    from translate.scoring import check_scores, score
     from translate.translator import Translator
 
     first, *others = args.reference or [None]
@@ -72,6 +72,11 @@ def evaluate(args: argparse.Namespace) -> None:
     report = report_path(args, checkpoints)
     keep_memory()
     translator = Translator.load(checkpoints, args.device)
+    check_scores(translator, 1 + len(others), tokenized=args.tokenized_bleu)
+    files = [resolved(path) for path in args.reference or []]
+    for path in others:
+        if files.count(resolved(path)) > 1:
+            raise ConfigError(f"--reference {path} is given twice; leave one out")
     text = read_text(args, translator, first)
     references = dict(further_references(path, text) for path in others)
     warn_of_text(text, list(references.values()), translator)
@@ -143,7 +148,10 @@ def warn_of_text(text: "ParallelText", references: list[list[str]], translator: 
 
 
 def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]]:
-    """A name, and further translations of a text, one per line. DataError if there are more or fewer."""
+    """A name, and further translations of a text, one per line. DataError if there are more or fewer, or only blanks.
+
+    A warning if they are not translated.
+    """
     from translate.data.lines import read_lines, text_sha256
 
     lines = read_lines(path)
@@ -153,6 +161,10 @@ def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]
         raise DataError(
             f"{path} has {len(lines)} lines, but {text.name} has {len(text.source)}; they must have the same number"
         )
+    if not any(map(str.strip, lines)):
+        raise DataError(f"{path} has no text. It needs one sentence per line.")
+    if lines == text.source:
+        log.warning("%s: the reference is the same text as the source, so what is not translated scores, too", path)
     return f"{path.name}, sha256 {text_sha256(lines)[:8]}…", lines
 
 
