@@ -70,15 +70,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
 
     try:
         for _ in range(1, count):
-            # In a session of its own: a terminal sends Ctrl-C to its whole process group, but only the first process is
-            # to get it, and tells the others.
-            try:
-                others.append(subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True))
-            except OSError as error:
-                raise TrainingError(
-                    f"the system starts no further process: {error.strerror}; lower processes, or raise its limits "
-                    "(ulimit -n and -u)"
-                ) from error
+            others.append(_start(command))
         import torch
 
         from translate.training.distributed import MeetingPlace
@@ -87,11 +79,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
             torch.set_num_threads(max(1, torch.get_num_threads() // count))
         place = MeetingPlace(count)
         for rank, other in enumerate(others, 1):
-            directions = place.directions(rank) | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
-            assert other.stdin is not None
-            with suppress(BrokenPipeError):  # It has ended already.
-                other.stdin.write(json.dumps(directions).encode())
-                other.stdin.flush()
+            _tell(other, place.directions(rank) | {"OMP_NUM_THREADS": str(torch.get_num_threads())})
         _wait_for(others, place)
         # Begins before the group is formed, which would wait for a process that dies just now.
         threading.Thread(target=_end_without, args=(others, is_first_to_report, left), daemon=True).start()
@@ -109,6 +97,26 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
             other.communicate()
         if group is not None:
             group.close_connections()
+
+
+def _start(command: Sequence[str]) -> "subprocess.Popen[bytes]":
+    # In a session of its own: a terminal sends Ctrl-C to its whole process group, but only the first process is to get
+    # it, and tells the others.
+    try:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    except OSError as error:
+        raise TrainingError(
+            f"the system starts no further process: {error.strerror}; lower processes, or raise its limits "
+            "(ulimit -n and -u)"
+        ) from error
+
+
+def _tell(process: "subprocess.Popen[bytes]", directions: dict[str, str]) -> None:
+    """Send a process the environment variables with which it finds the others."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # It has ended already.
+        process.stdin.write(json.dumps(directions).encode())
+        process.stdin.flush()
 
 
 def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: "MeetingPlace") -> None:
