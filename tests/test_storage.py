@@ -265,7 +265,7 @@ def test_a_full_disk_leaves_the_former_file(path: Path, monkeypatch: pytest.Monk
     with pytest.raises(CheckpointError) as caught:
         write_tensors(path, {"other": torch.ones(1)}, {})
     assert str(caught.value) == (
-        f"cannot write {path}: No space left on device; free some space, or choose another folder with output=…"
+        f"cannot write {path}: No space left on device; free some space, or choose another place (of a run: output=…)"
     )
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["file.safetensors"]
@@ -295,7 +295,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         write_tensors(path, {}, {})
     assert re.fullmatch(
         rf"cannot write {re.escape(str(path))}: (File exists|Not a directory); "
-        "free some space, or choose another folder with output=…",
+        r"free some space, or choose another place \(of a run: output=…\)",
         str(caught.value),
     )
 
@@ -305,8 +305,8 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         write_tensors(path, {}, {})
     assert str(caught.value) == (
-        f"cannot write {path}: its folder does not exist; if that of a run was moved, continue there with --resume "
-        "and output=…"
+        f"cannot write {path}: its folder does not exist; create it or, if that of a run was moved, continue there "
+        "with --resume and output=…"
     )
     assert list(tmp_path.iterdir()) == []
 

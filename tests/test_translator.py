@@ -4,8 +4,9 @@ import logging
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 
@@ -314,6 +315,19 @@ def test_settings_may_be_given_one_by_one(translator: Translator) -> None:
     assert translator.n_best(lines, 3, beam_size=7) == translator.n_best(lines, 3, translator.settings(beam_size=7))
     with pytest.raises(TypeError, match="settings are given twice"):
         translator.n_best(lines, 3, translator.settings(), beam_size=7)
+
+
+def test_numbers_of_numpy_are_numbers(translator: Translator) -> None:
+    numbers: dict[str, Any] = {"beam_size": np.int64(3), "length_penalty": np.float32(0.5)}
+    assert translator.settings(**numbers) == translator.settings(beam_size=3, length_penalty=0.5)
+    lines = ["der Hund", "die Katze"]
+    assert translator.n_best(lines, cast(int, np.int64(2))) == translator.n_best(lines, 2)
+
+
+@pytest.mark.parametrize("n", [2.0, "3", None])
+def test_a_number_of_translations_that_is_not_whole(n: Any, translator: Translator) -> None:
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        translator.n_best(["der Hund"], n)
 
 
 def test_n_best(translator: Translator) -> None:

@@ -38,13 +38,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str
             save_file(stored, file, metadata)
     except FileNotFoundError as error:
         raise CheckpointError(
-            f"cannot write {path}: its folder does not exist; if that of a run was moved, continue there with --resume "
-            "and output=…"
+            f"cannot write {path}: its folder does not exist; create it or, if that of a run was moved, continue there "
+            "with --resume and output=…"
         ) from error
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CheckpointError(
-            f"cannot write {path}: {reason}; free some space, or choose another folder with output=…"
+            f"cannot write {path}: {reason}; free some space, or choose another place (of a run: output=…)"
         ) from error
 
 

@@ -1,12 +1,14 @@
 """Text in, text out, over one saved model."""
 
 import logging
+import operator
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from translate.allocation import explained_lack_of_memory
@@ -132,7 +134,7 @@ class Translator:
         `first_line` is the number of the first of `lines`, for warnings and for sampling.
 
         Raises:
-            TypeError: `lines` is a single text, or one of them is not text.
+            TypeError: `lines` is a single text, one of them is not text, or `n` is not a whole number.
             ValueError: `n` or `first_line` is less than 1.
             ConfigError: greedy search, or a beam narrower than `n`, cannot give that many. Sampling can.
             DataError: memory runs out with a single sentence.
@@ -152,6 +154,7 @@ class Translator:
         first_line: int = 1,
     ) -> list[list[Translation]]:
         """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
+        n = operator.index(n)
         if n < 1 or first_line < 1:
             raise ValueError(f"n and first_line must be at least 1, not {n} and {first_line}")
         if n > MOST:
@@ -223,7 +226,11 @@ class Translator:
         Raises:
             ConfigError: a setting is unknown, out of range, or does not apply to the search.
         """
-        given = {name: value for name, value in asked.items() if value is not None}
+        given = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in asked.items()
+            if value is not None
+        }
         values = config_to_dict(self.config)
         config, problems = check({**values, "decoding": {**values["decoding"], **given}}, lambda _: "search settings")
         if config is None:

@@ -124,11 +124,14 @@ def test_standard_input_that_cannot_be_read() -> None:
 
 def test_output_that_cannot_be_written(translate: Call, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    message = f"cannot write {tmp_path}: Is a directory"
+    message = f"cannot write {tmp_path}: Is a directory; name another file: --output FILE"
     assert translate("--output", tmp_path, "el gato") == Outcome(2, "", f"error: {message}\n")
     said = translate("--output", tmp_path / "file" / "out", "el gato")
     assert (said.code, said.out) == (2, "")
-    assert re.fullmatch(rf"error: cannot write {tmp_path}/file/out: (File exists|Not a directory)\n", said.err)
+    message = (
+        rf"error: cannot write {tmp_path}/file/out: (File exists|Not a directory); name another file: --output FILE\n"
+    )
+    assert re.fullmatch(message, said.err)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -148,7 +151,9 @@ def test_output_in_a_folder_that_cannot_be_looked_at(
     for name in ("stat", "is_file", "mkdir"):
         monkeypatch.setattr(Path, name, private(getattr(Path, name)))
     said = translate("--output", output, stdin=b"el gato\n")
-    assert said == Outcome(2, "", f"error: cannot write {output}: Permission denied\n")
+    assert said == Outcome(
+        2, "", f"error: cannot write {output}: Permission denied; name another file: --output FILE\n"
+    )
 
 
 def test_the_output_does_not_replace_the_model(call: Call, project: Project, tmp_path: Path) -> None:

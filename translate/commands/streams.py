@@ -170,7 +170,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
 
     What was written before an error, or Ctrl-C, is kept under another name.
     """
-    from translate.files import atomic_file
+    from translate.files import atomic_file, writing
 
     if path is None:
         yield sys.stdout
@@ -179,7 +179,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         if is_open_as(path, stream):  # such as /dev/stdout; a new file would replace what the stream has written
             yield stream
             return
-    try:
+    with writing(path, DataError, "name another file: --output FILE"):
         # What exists but is no file, such as /dev/null or a pipe, must not be replaced by one; a folder fails at once.
         if path.exists() and not path.is_file():
             with path.open("w", encoding="utf-8", newline="\n") as text:
@@ -192,8 +192,6 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
             except BaseException:
                 keep_part(text, place, resolved(path))
                 raise
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror}") from error
 
 
 def is_open_as(path: Path, stream: TextIO | None) -> bool:
