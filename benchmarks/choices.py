@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from translate.commands.options import positive
+from translate.config.loading import load_config
+from translate.data.reading import check_text
 from translate.data.splits import read_split
+from translate.errors import TranslateError
 from translate.model_file import SavedModel
 from translate.runs import RunFolder
 from translate.text.vocabulary import UNK
@@ -86,6 +89,10 @@ def main() -> None:
         print(f"{folder.path.name} is trained", file=sys.stderr)
 
     if not args.report:
+        try:
+            check_text(load_config(CONFIG, [f"data.root={args.data.resolve()}", *args.overrides]))
+        except TranslateError as error:
+            parser.error(str(error))
         with ThreadPoolExecutor(args.jobs) as pool:
             list(pool.map(train, runs))
     if args.only != "model":

@@ -25,7 +25,12 @@ def main() -> None:
     missing = [str(run) for run in args.runs if not (run / "metrics.jsonl").is_file()]
     if missing:
         parser.error(f"there is no metrics.jsonl in {', '.join(missing)}")
-    rows = {str(run) if names.count(run.name) > 1 else run.name: read_metrics(run) for run in args.runs}
+    try:
+        rows = {str(run) if names.count(run.name) > 1 else run.name: read_metrics(run) for run in args.runs}
+    except (ValueError, TypeError, KeyError) as error:
+        parser.error(f"a metrics.jsonl is damaged, or not the log of a run: {error!r}")
+    if empty := [name for name, run in rows.items() if not any(row["kind"] == "train" for row in run)]:
+        parser.error(f"there is nothing to draw in metrics.jsonl of {', '.join(empty)}")
     panels: list[tuple[str, str, str]] = [("train", "nll", "training nll, nats a token")]
     if any(sum(row["kind"] == "validation" and "bleu" in row for row in run) > 1 for run in rows.values()):
         panels.append(("validation", "bleu", "validation BLEU, greedy"))
@@ -52,7 +57,8 @@ def main() -> None:
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """The rows of a run's log, except one that is being written."""
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
+    return [row for row in rows if row["kind"]]
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from translate.data.cache import CorpusCache
 from translate.data.splits import read_split
 from translate.files import atomic_open
 from translate.pipeline import train
+from translate.text.tokenizers import TOKENIZERS
 from translate.training.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -80,7 +81,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--pairs", type=positive, default=5_000_000)
     parser.add_argument("--updates", type=positive, default=300)
-    parser.add_argument("--kind", default="bpe", help="text.tokenizer.kind")
+    parser.add_argument("--kind", choices=TOKENIZERS, default="bpe", help="text.tokenizer.kind")
     args = parser.parse_args()
     folder = args.folder.resolve()
 

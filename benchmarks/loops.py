@@ -426,7 +426,10 @@ def main() -> None:
     parser.add_argument("job", type=Path, metavar="JOB.json")
     parser.add_argument("name", choices=LOOPS, metavar="NAME", help=f"one of {', '.join(LOOPS)}")
     args = parser.parse_args()
-    job = Job.read(args.job)
+    try:
+        job = Job.read(args.job)
+    except (OSError, ValueError, TypeError) as error:
+        parser.error(f"{args.job} is not a job that peers.py has written: {error}")
     torch.set_num_threads(job.threads)
     torch.manual_seed(1)
     serve(LOOPS[args.name](job), job.device)

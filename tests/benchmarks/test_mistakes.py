@@ -4,6 +4,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import choices
+import curve
+import large_corpus
+import loops
 import peers
 import pytest
 import scaling
@@ -21,3 +25,64 @@ def test_a_folder_without_the_corpus(
         benchmark.main()
     assert end.value.code == 2
     assert f"error: No split 'train' in {tmp_path / 'nowhere'}" in capsys.readouterr().err
+
+
+def test_a_study_without_the_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "runs"
+    for wrong in (("--data", str(tmp_path)), ("--data", str(ROOT / "data"), "training.max_step=3")):
+        monkeypatch.setattr(sys, "argv", ["choices.py", "--folder", str(folder), *wrong])
+        with pytest.raises(SystemExit) as end:
+            choices.main()
+        assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert f"error: No split 'train' in {tmp_path}" in said
+    assert "training.max_step: unknown key" in said
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"kind": "tr\n{"kind": "train"}\n', "a metrics.jsonl is damaged, or not the log of a run: "),
+        ("[]\n", "a metrics.jsonl is damaged, or not the log of a run: "),
+        ("{}\n", "a metrics.jsonl is damaged, or not the log of a run: KeyError('kind')"),
+        ("", "there is nothing to draw in metrics.jsonl of run"),
+    ],
+)
+def test_a_curve_of_what_is_no_log(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/metrics.jsonl").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["curve.py", str(tmp_path / "run"), "--output", str(tmp_path / "curve.png")])
+    with pytest.raises(SystemExit) as end:
+        curve.main()
+    assert end.value.code == 2
+    assert f"error: {message}" in capsys.readouterr().err
+    assert not (tmp_path / "curve.png").exists()
+
+
+@pytest.mark.parametrize("text", [None, "not JSON", "{}", "[1]"])
+def test_a_loop_without_a_job(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "job.json"
+    if text is not None:
+        job.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["loops.py", str(job), "plain"])
+    with pytest.raises(SystemExit) as end:
+        loops.main()
+    assert end.value.code == 2
+    assert f"error: {job} is not a job that peers.py has written: " in capsys.readouterr().err
+
+
+def test_an_unknown_kind_of_token_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["large_corpus.py", "--folder", str(tmp_path / "new"), "--kind", "nope"])
+    with pytest.raises(SystemExit) as end:
+        large_corpus.main()
+    assert end.value.code == 2
+    assert not (tmp_path / "new").exists()
