@@ -206,3 +206,9 @@ def test_what_is_written_is_read_back(values: dict[str, Any]) -> None:
 )
 def test_text_stays_text_when_written(word: str) -> None:
     assert bare(parse(to_yaml({word: word}))[0]) == {word: word}
+
+
+def test_without_a_checkout_configs_have_to_be_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translate.config.yaml_source.demo_corpus", lambda: None)
+    with pytest.raises(ConfigError, match=r"there is no folder .*/configs either; copy configs/ from a clone of this"):
+        read_yaml(tmp_path / "configs/demo.yaml", [])

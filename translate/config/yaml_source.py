@@ -17,7 +17,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
 from translate.errors import ConfigError
-from translate.paths import exists
+from translate.paths import demo_corpus, exists
 
 LONGEST_NUMBER = 100  # digits
 DEEPEST = 50  # levels of sections; no setting is deeper than a few
@@ -192,7 +192,8 @@ def _files_near(path: Path) -> str:
     """What a user who asked for `path` may have meant."""
     folder = path.parent
     if not folder.is_dir():
-        return f"there is no folder {folder} either"
+        installed = "" if demo_corpus() else "; copy configs/ from a clone of this project (for the demo, data/, too)"
+        return f"there is no folder {folder} either{installed}"
     try:
         names = sorted(file.name for file in folder.iterdir() if file.suffix in {".yaml", ".yml"})
     except OSError:
