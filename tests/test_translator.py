@@ -162,6 +162,23 @@ def test_too_little_memory_for_one_sentence(tmp_path: Path, monkeypatch: pytest.
     assert max(batches) >= 10  # One line that did not fit says nothing about the batches of the others.
 
 
+@pytest.mark.parametrize(("tokens", "tried"), [(5, []), (6, [3])])
+def test_batches_are_not_made_smaller_than_a_sentence(
+    tokens: int,
+    tried: list[int],
+    translator: Translator,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    memory_for(0, monkeypatch, translator.model)
+    released: list[None] = []
+    monkeypatch.setattr("translate.decoding.fitting.release_memory", lambda: released.append(None))
+    with pytest.raises(DataError, match="out of memory with a single sentence"):
+        translator.translate(["ein Hund bellt."], batch_tokens=tokens)  # It has five, with the end.
+    assert caplog.messages == [f"out of memory: from now on batches have at most {fewer} tokens" for fewer in tried]
+    assert len(released) == len(tried)
+
+
 def test_other_errors_of_a_search_are_not_taken_for_a_lack_of_memory(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,16 @@ def beside(report: Path) -> Path:
     return report.with_suffix(".txt")
 
 
+def check_scores(translator: Translator, references: int, *, tokenized: bool) -> None:
+    """ConfigError if a model that gives labels has several references or `tokenized`, or another one both."""
+    if translator.predicts_labels and tokenized:
+        raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
+    if tokenized and references > 1:
+        raise ConfigError("--tokenized-bleu compares with one reference: give only one --reference, or leave it out")
+    if translator.predicts_labels and references > 1:
+        raise ConfigError("each text has only one label; give only one --reference")
+
+
 def score(
     translator: Translator,
     text: ParallelText,
@@ -63,16 +73,12 @@ def score(
     """Translate `text` and score the result; `tokenized` adds BLEU as the torchtext tutorials compute it.
 
     `references` are further translations of the whole text by their names, `checkpoints` the model files: the report
-    names both.
+    names both. Not all of them apply to every model: see check_scores.
 
     If the cache from training holds the encoded text, that is used, and scoring needs no tokenizer.
-
-    Raises:
-        ConfigError: see check_scores.
     """
     saved = translator.saved
     labelled = translator.predicts_labels
-    check_scores(translator, 1 + len(references), tokenized=tokenized)
     cache = saved.config.data.cache
     encoded = CorpusCache(cache).find((saved.source, saved.target), text) if cache else None
     sources = saved.source.encode(text.source) if encoded is None else list(encoded.source)
@@ -113,13 +119,3 @@ def score(
         "config": config_to_dict(saved.config),
     }
     return ScoredText(translations, report, details)
-
-
-def check_scores(translator: Translator, references: int, *, tokenized: bool) -> None:
-    """ConfigError if a model that gives labels has several references or `tokenized`, or another one both."""
-    if translator.predicts_labels and tokenized:
-        raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
-    if tokenized and references > 1:
-        raise ConfigError("--tokenized-bleu compares with one reference: give only one --reference, or leave it out")
-    if translator.predicts_labels and references > 1:
-        raise ConfigError("each text has only one label; give only one --reference")
