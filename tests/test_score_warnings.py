@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from translate.score_warnings import form_warning, spaces_warning, text_warnings
+from translate.score_warnings import distinct_warning, form_warning, line_lengths, spaces_warning, text_warnings
 
 
 def test_one_line_in_a_hundred_with_letters_and_marks_apart_is_warned_of() -> None:
@@ -31,3 +31,15 @@ def test_a_few_long_words_are_no_text_without_spaces() -> None:
     lines = ["Three sisters draw a bicycle."] * 3 + ["Donaudampfschifffahrtsgesellschaft"] * 2
     assert spaces_warning(lines, "jp") is None
     assert spaces_warning(lines[1:] + lines[3:], "jp") is not None
+
+
+def test_a_tenth_of_the_translations_is_distinct_enough() -> None:
+    assert distinct_warning(10, 100, 100) is None
+    assert distinct_warning(9, 100, 100) is not None
+    assert distinct_warning(9, 100, 18) is not None
+    assert distinct_warning(9, 100, 17) is None  # The text repeats itself.
+
+
+def test_lengths_are_words_or_characters() -> None:
+    assert line_lengths(["Ein Hund schläft.", ""], "de").tolist() == [3, 0]
+    assert line_lengths(["两只狗。", ""], "zh").tolist() == [4, 0]

@@ -341,6 +341,15 @@ def test_further_references_are_checked_like_the_first(
     assert (said.code, said.err.count(message)) == (code, 1), said.err
 
 
+def test_sources_are_judged_once(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "source", ["El gato duerme ."] * 20)
+    reference = project.corpus / "test.it"
+    further = shutil.copy(reference, tmp_path / "further")
+    said = run("--source", source, "--reference", reference, "--reference", further, "--search", "greedy")
+    assert said.code == 0
+    assert said.err.count("20 of 20 sources look tokenized ") == 1
+
+
 def test_the_same_reference_twice(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project.corpus / "test.it")
     one = ("--source", project.corpus / "test.es", "--reference", project.corpus / "test.it")
