@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn, optim
+from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
 UNK, PAD, BOS, EOS = range(4)  # In this project, and in JoeyNMT.
@@ -81,17 +82,28 @@ class Job:
         return pad_sequence(source, True, PAD).to(self.device), pad_sequence(target, True, PAD).to(self.device)
 
 
-def train(job: Job, passes: list[Batches], update: Callable[[Tensor, Tensor], Tensor]) -> Iterator[Pass]:
-    """One pass after the other, with a function that updates the weights and returns the mean loss per target token."""
+def train(
+    job: Job,
+    passes: list[Batches],
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    loss_of: Callable[[Tensor, Tensor], Tensor],
+) -> Iterator[Pass]:
+    """One pass after the other; `loss_of` returns the mean loss per target token of a batch that `Job.padded` made."""
     for batches in passes:
         started = time.perf_counter()
         losses, counts = [], []
         for rows in batches:
-            losses.append(update(*job.padded(rows)).detach())
+            optimizer.zero_grad()
+            loss = loss_of(*job.padded(rows))
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), job.clip_norm)
+            optimizer.step()
+            losses.append(loss.detach())
             counts.append(sum(len(job.target[row]) + 1 for row in rows))
         # Once per pass: each look at a loss would wait for a GPU.
-        loss = sum(mean * count for mean, count in zip(torch.stack(losses).tolist(), counts, strict=True)) / sum(counts)
-        yield {"seconds": time.perf_counter() - started, "tokens": sum(counts), "loss": loss}
+        summed = sum(mean * count for mean, count in zip(torch.stack(losses).tolist(), counts, strict=True))
+        yield {"seconds": time.perf_counter() - started, "tokens": sum(counts), "loss": summed / sum(counts)}
 
 
 # --- PyTorch ---------------------------------------------------------------------------------------------------------
@@ -144,17 +156,12 @@ def plain(job: Job) -> Iterator[Pass]:
     """What a tutorial writes: float32, batches in random order, each padded to its longest sentence."""
     model = PlainTransformer(job).to(job.device).train()
     optimizer = optim.Adam(model.parameters(), lr=job.rate)
-    loss_of = nn.CrossEntropyLoss(ignore_index=PAD)
 
-    def update(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
-        optimizer.zero_grad()
-        loss: Tensor = loss_of(model(source_BS, framed_BT[:, :-1]).flatten(0, 1), framed_BT[:, 1:].flatten())
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), job.clip_norm)
-        optimizer.step()
-        return loss
+    def loss_of(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
+        logits_BTV = model(source_BS, framed_BT[:, :-1])
+        return cross_entropy(logits_BTV.flatten(0, 1), framed_BT[:, 1:].flatten(), ignore_index=PAD)
 
-    yield from train(job, job.shuffled, update)
+    yield from train(job, job.shuffled, model, optimizer, loss_of)
 
 
 def tuned(job: Job) -> Iterator[Pass]:
@@ -166,19 +173,13 @@ def tuned(job: Job) -> Iterator[Pass]:
     torch.backends.cuda.enable_cudnn_sdp(False)
     model = PlainTransformer(job).to(job.device).train()
     optimizer = optim.Adam(model.parameters(), lr=job.rate, fused=True)
-    loss_of = nn.CrossEntropyLoss(ignore_index=PAD)
 
-    def update(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
-        optimizer.zero_grad()
+    def loss_of(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
         with torch.autocast(job.device, torch.bfloat16, enabled=job.arithmetic == "bfloat16"):
             logits_BTV = model(source_BS, framed_BT[:, :-1])
-        loss: Tensor = loss_of(logits_BTV.float().flatten(0, 1), framed_BT[:, 1:].flatten())
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), job.clip_norm)
-        optimizer.step()
-        return loss
+        return cross_entropy(logits_BTV.float().flatten(0, 1), framed_BT[:, 1:].flatten(), ignore_index=PAD)
 
-    yield from train(job, job.bucketed, update)
+    yield from train(job, job.bucketed, model, optimizer, loss_of)
 
 
 def ceiling(job: Job) -> Iterator[Pass]:
@@ -243,16 +244,12 @@ def marian(job: Job) -> Iterator[Pass]:
     model = transformers.MarianMTModel(config).to(job.device).train()
     optimizer = optim.AdamW(model.parameters(), lr=job.rate, weight_decay=0.0, fused=True)
 
-    def update(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
+    def loss_of(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
         labels_BT = framed_BT[:, 1:].masked_fill(framed_BT[:, 1:] == PAD, -100)
         loss: Tensor = model(input_ids=source_BS, attention_mask=(source_BS != PAD).long(), labels=labels_BT).loss
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), job.clip_norm)
-        optimizer.step()
-        model.zero_grad()
         return loss
 
-    yield from train(job, job.shuffled, update)
+    yield from train(job, job.shuffled, model, optimizer, loss_of)
 
 
 def joey(job: Job) -> Iterator[Pass]:
@@ -297,7 +294,7 @@ def joey(job: Job) -> Iterator[Pass]:
     model.loss_function = ("crossentropy", 0.0)
     optimizer = optim.Adam(model.parameters(), lr=job.rate)
 
-    def update(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
+    def loss_of(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
         batch = batches.Batch(
             src=source_BS,
             src_length=(source_BS != PAD).sum(1),
@@ -312,13 +309,9 @@ def joey(job: Job) -> Iterator[Pass]:
         batch.sort_by_src_length()
         summed, _, _, _ = model(return_type="loss", **vars(batch))
         loss: Tensor = batch.normalize(summed, "tokens")
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), job.clip_norm)
-        optimizer.step()
-        model.zero_grad()
         return loss
 
-    yield from train(job, job.shuffled, update)
+    yield from train(job, job.shuffled, model, optimizer, loss_of)
 
 
 def opennmt(job: Job) -> Iterator[Pass]:

@@ -105,6 +105,15 @@ def test_every_file_has_its_stage_and_every_stage_its_files() -> None:
     assert {stage(module) for module in MODULES} == set(STAGES)
 
 
+@pytest.mark.parametrize("folder", ["", *sorted({stage(module) for module in MODULES if "/" in module})])
+def test_the_docstring_of_a_folder_names_its_files(folder: str) -> None:
+    package = ROOT / "translate" / folder
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    names = [file.name for file in package.glob("[!_]*.py")]
+    assert names
+    assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_point_back(module: str) -> None:
     place = STAGES.index(stage(module))

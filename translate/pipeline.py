@@ -44,7 +44,7 @@ from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore
 from translate.training.distributed import SINGLE_PROCESS, Processes
 from translate.training.interrupt import InterruptGuard
-from translate.training.progress import Progress, Validation, total_updates
+from translate.training.progress import Progress, Validation, for_json, total_updates
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 from translate.training.trainer import Trainer
@@ -94,9 +94,6 @@ def train(
         total = total_updates(config.training, len(plan.epoch(0)))
         reached = progress_to_resume(run, values, identity, (total, config.training.patience), processes)
         if reached is None:
-            log.info("%s is finished: there is nothing to resume", run.path)
-            if changes := changed_in_vain(values["identity"], identity):
-                log.warning("these settings change nothing about it:\n  %s", "\n  ".join(changes))
             return run
         precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
     dtype = processes.on_first(lambda: choose_dtype(config, device, precision))
@@ -108,15 +105,7 @@ def train(
     model = prepare_model(config, text, plan, start, device)
     del start  # Its weights take as much memory as the model.
     processes.seed_each_process(config.seed)
-    about = {
-        "train": text.train.variant,
-        "train_parts": [part.variant for part in text.train.parts],
-        "valid": text.valid.variant,
-        "commit": commit(),
-        "torch": torch.__version__,
-        "device": str(device),
-        "dtype": name_of(dtype),
-    }
+    about = origin(text, device, dtype)
     last = config.training.average_last
     trainer = Trainer(
         model=model,
@@ -141,20 +130,10 @@ def train(
     processes.on_first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
     warn_of_settings(config, trainer)
     log.info("%s", describe(trainer, text.codecs, config.training.parallel))
-    resumed_after, seconds_before = trainer.progress.step, trainer.progress.seconds
-    keep_bytes = trainer.progress.log_bytes
-    log_of_run = MetricsLog(run.metrics, keep_bytes=keep_bytes) if processes.rank == 0 else NoMetrics()
-    bar_of_run = (Bar if processes.rank == 0 else NoBar)(trainer.total_steps, resumed_after)
-    with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer), closing(bar_of_run) as bar:
-        progress = trainer.train(metrics, bar, guard)
-    seconds = {
-        "text_seconds": text_seconds,
-        "rehearsal_seconds": trainer.rehearsal_seconds,
-        "update_seconds": progress.seconds - seconds_before,
-        "validation_seconds": trainer.validation_seconds,
-        "seconds": time.perf_counter() - started,
-    }
-    processes.on_first(lambda: finish(run, config, progress, about, resumed_after, seconds))
+    resumed_after = trainer.progress.step
+    seconds = {"text_seconds": text_seconds, **run_trainer(trainer, run, writer)}
+    seconds["seconds"] = time.perf_counter() - started
+    processes.on_first(lambda: finish(run, config, trainer.progress, about, resumed_after, seconds))
     return run
 
 
@@ -187,7 +166,7 @@ def progress_to_resume(
     length: tuple[int, int | None],
     processes: Processes,
 ) -> Progress | None:
-    """How far a resumed run has got, from the `values` of its newest state; None if it is finished.
+    """How far a resumed run has got, from the `values` of its newest state; None, as the log says, if it is finished.
 
     A finished run goes on if its `length`, the number of updates and the patience, now allows more of them.
 
@@ -203,6 +182,9 @@ def progress_to_resume(
     if finished and progress.updates_left(*length) == 0:
         if damage:
             raise CheckpointError(f"the run is finished, but its model is lost: {damage}; train again with --overwrite")
+        log.info("%s is finished: there is nothing to resume", run.path)
+        if changes := changed_in_vain(values["identity"], identity):
+            log.warning("these settings change nothing about it:\n  %s", "\n  ".join(changes))
         return None
     if damage:
         log.warning("the run's best model is lost: %s; the next validation makes another", damage)
@@ -221,8 +203,7 @@ class BestModel:
     writer: Writer
 
     def __call__(self, kind: str, model: Model, validation: Validation, progress: Progress) -> None:
-        figures = {"nll": validation.nll, "accuracy": validation.accuracy, **validation.scores}
-        numbers = {name: figure if math.isfinite(figure) else None for name, figure in figures.items()}
+        numbers = for_json({"nll": validation.nll, "accuracy": validation.accuracy, **validation.scores})
         about = {**self.about, "validation": {"kind": kind, "step": progress.step, **numbers}}
 
         def write(weights: Mapping[str, Tensor]) -> None:
@@ -328,6 +309,19 @@ def refuse_different(identity: Mapping[str, Any], processes: Processes) -> None:
         )
 
 
+def origin(text: PreparedText, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
+    """What a model file and finished.json say about where a model comes from."""
+    return {
+        "train": text.train.variant,
+        "train_parts": [part.variant for part in text.train.parts],
+        "valid": text.valid.variant,
+        "commit": commit(),
+        "torch": torch.__version__,
+        "device": str(device),
+        "dtype": name_of(dtype),
+    }
+
+
 def validator(config: Config, text: PreparedText) -> Validator:
     """The validator for this kind of text."""
     labelled = isinstance(config.data, LabelledDataConfig)
@@ -345,6 +339,21 @@ def validator(config: Config, text: PreparedText) -> Validator:
         samples=config.training.samples,
         batch=config.training.batch,
     )
+
+
+def run_trainer(trainer: Trainer, run: RunFolder, writer: Writer) -> dict[str, float]:
+    """Train to the end; only the first process has a log and a bar. Returns the seconds that each part has taken."""
+    progress, is_first = trainer.progress, trainer.processes.rank == 0
+    seconds_before = progress.seconds
+    log_of_run = MetricsLog(run.metrics, keep_bytes=progress.log_bytes) if is_first else NoMetrics()
+    bar_of_run = (Bar if is_first else NoBar)(trainer.total_steps, progress.step)
+    with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer), closing(bar_of_run) as bar:
+        trainer.train(metrics, bar, guard)
+    return {
+        "rehearsal_seconds": trainer.rehearsal_seconds,
+        "update_seconds": progress.seconds - seconds_before,
+        "validation_seconds": trainer.validation_seconds,
+    }
 
 
 def finish(

@@ -63,8 +63,7 @@ class Progress:
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        # JSON has no infinity.
-        return {name: None if value in (-math.inf, math.inf) else value for name, value in asdict(self).items()}
+        return for_json(asdict(self))
 
     def without_best(self) -> "Progress":
         """The same with no validation so far; one that is due at this update is made again."""
@@ -91,6 +90,13 @@ class Progress:
     def from_dict(cls, values: dict[str, Any]) -> "Progress":
         given = {name: value for name, value in values.items() if value is not None}
         return cls(**{**given, "recent": Sums(**given["recent"])})
+
+
+def for_json(values: dict[str, Any]) -> dict[str, Any]:
+    """The same with None in place of infinity and NaN, which JSON does not have."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
+    }
 
 
 def describe(values: dict[str, Any], validation: Validation) -> str:

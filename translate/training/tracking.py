@@ -3,7 +3,6 @@
 import errno
 import json
 import logging
-import math
 import os
 import sys
 import time
@@ -16,6 +15,7 @@ from tqdm import tqdm
 
 from translate.errors import CheckpointError
 from translate.files import writing
+from translate.training.progress import for_json
 
 log = logging.getLogger("translate")
 
@@ -41,8 +41,7 @@ class MetricsLog:
     def write(self, kind: str, values: dict[str, Any], timing: dict[str, float]) -> None:
         """Append one row, and hand it to the operating system at once. CheckpointError if that fails."""
         rounded = {name: round(value, 3) for name, value in timing.items()}
-        figures = {name: None if is_not_finite(value) else value for name, value in values.items()}
-        row = json.dumps({"kind": kind, **figures, "timing": rounded}, ensure_ascii=False).encode() + b"\n"
+        row = json.dumps({"kind": kind, **for_json(values), "timing": rounded}, ensure_ascii=False).encode() + b"\n"
         with self._writing():
             if self._file.write(row) < len(row):  # A partial write: the disk is full.
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -71,11 +70,6 @@ class NoMetrics(MetricsLog):
 
     def close(self) -> None:
         pass
-
-
-def is_not_finite(value: Any) -> bool:
-    """Whether this is infinity or NaN, which JSON does not have."""
-    return isinstance(value, float) and not math.isfinite(value)
 
 
 class Bar:
