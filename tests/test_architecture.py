@@ -38,6 +38,7 @@ STAGES = (
     "runs",
     "resuming",
     "preparing",
+    "starting",
     "pipeline",
     "commands",
 )

@@ -316,7 +316,7 @@ def test_where_not_even_one_pair_fits_the_error_says_what_to_change(
 
 
 def test_too_little_memory_for_the_model(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.pipeline.fresh_model", lambda *_: full())
+    monkeypatch.setattr("translate.starting.fresh_model", lambda *_: full())
     with pytest.raises(TrainingError, match=r"^out of memory for the model's weights; lower model\.d_model"):
         train(tiny.config())
 

@@ -1,0 +1,89 @@
+"""The model with which a run begins: fresh, or with the weights and vocabularies of another one."""
+
+from contextlib import suppress
+
+import numpy as np
+import torch
+
+from translate.allocation import explained_lack_of_memory
+from translate.config.loading import differences
+from translate.config.schema import Config
+from translate.data.batching import BatchPlan, Indices
+from translate.data.corpus import TextPair
+from translate.data.dataset import Dataset
+from translate.errors import CheckpointError, DataError
+from translate.model.build import Model
+from translate.model.plain import make_plain
+from translate.model_file import SavedModel, fresh_model, load_weights
+from translate.paths import resolved
+from translate.preparing import PreparedText
+from translate.runs import RunFolder
+
+
+def load_start(config: Config, *, resume: bool) -> SavedModel | None:
+    """The model that training starts from, if any. CheckpointError if its settings do not fit those of `config`.
+
+    A resumed run takes its weights from its state, and its vocabularies from its own best model if there is one that is
+    intact: the model that it started from may be gone by then.
+    """
+    path = config.training.start_from
+    if path is None:
+        return None
+    assert config.output is not None, "load_config fills it in"
+    own = RunFolder(config.output).model
+    if resume:
+        with suppress(CheckpointError):
+            return SavedModel.load(own)
+    # --overwrite would remove the model, and training would replace it.
+    if resolved(path).parent == resolved(config.output):
+        raise CheckpointError(f"{path} lies in the folder of this run; name another folder for the run: output=…")
+    start = SavedModel.load(path)
+    bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # on which weights and vocabularies depend
+    free = ["dropout", "model.embedding_init"]
+    if config.model.positions != "learned":
+        free.append("model.max_positions")
+    changes = [
+        line
+        for key, line in differences(start.config, config).items()
+        if key.startswith(bound) and not any(each in key for each in free)
+    ]
+    if changes:
+        raise CheckpointError(
+            f"training cannot start from {path}, which has other settings:\n  "
+            + "\n  ".join(changes)
+            + "\nundo these changes, or leave training.start_from out"
+        )
+    return start
+
+
+def prepare_model(
+    config: Config, text: PreparedText, plan: BatchPlan, start: SavedModel | None, device: torch.device
+) -> Model:
+    """The model with which training begins.
+
+    Raises:
+        DataError: a sentence is too long for the model's learned positions.
+        TrainingError: there is not enough memory for its weights.
+    """
+    torch.manual_seed(config.seed)
+    with explained_lack_of_memory(lambda: "for the model's weights; lower model.d_model, model.ffn or the vocabulary"):
+        model = fresh_model(config, *text.codecs).to(device)
+    if start:
+        load_weights(model, start.weights)
+    make_plain(model, config.training.plain)
+    check_lengths(model, text.train_set, plan.pairs, text.train, "or drop the sentence with data.filter.max_tokens")
+    every = np.arange(len(text.valid_set))
+    check_lengths(model, text.valid_set, every, text.valid, "validation text is never dropped")
+    return model
+
+
+def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair, remedy: str) -> None:
+    """DataError if one of these pairs is too long for the model's positions."""
+    widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[pairs]
+    if widths.max() > model.longest:
+        line = text.place(int(pairs[widths.argmax()]))
+        where = line if text.parts else f"{text.name} {line}"
+        raise DataError(
+            f"{where} has {widths.max()} tokens, including the end token, "
+            f"but model.max_positions is {model.longest}; raise it ({remedy})"
+        )
