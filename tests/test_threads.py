@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 import torch
 
-from translate.commands.run import send_to_main_thread
+from translate.commands.signals import send_to_main_thread
 from translate.threads import divided, worker_count
 
 CPU = torch.device("cpu")

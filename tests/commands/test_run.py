@@ -4,25 +4,17 @@ import errno
 import importlib
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from tiny_project import own_logging
 
 from translate import commands
-from translate.commands.run import BRIEF_BUSY_LOOP, leaving_in_order, run
-from translate.training import interrupt
-from translate.training.interrupt import ECHO, second_signal_ends
+from translate.commands.run import BRIEF_BUSY_LOOP, run
 
 ROOT = Path(__file__).resolve().parents[2]
-POSIX = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
 
 
 def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,83 +108,6 @@ def test_a_file_that_this_locale_has_no_letters_for(encoding: str) -> None:
             assert run(work, said.append) == 2
             message = r"this locale (latin-1) cannot encode the file name 'd\xe4\ud800'; set PYTHONUTF8=1"
             assert said == [f"error: {message}"]
-
-
-def ended_in_order(work: Callable[[], None], tell: Callable[[str], None]) -> int:
-    """The exit code of a command that signals end in order."""
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests run under nohup.
-    try:
-        with leaving_in_order(), own_logging():
-            return run(work, tell)
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-
-@POSIX
-def test_a_command_that_is_over_leaves_signals_as_they_were() -> None:
-    """Otherwise those that come while Python shuts down would show tracebacks."""
-
-    def handlers() -> list[object]:
-        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-
-    before, inside = handlers(), []
-    with leaving_in_order(), own_logging():
-        run(lambda: inside.extend(handlers()))
-    assert handlers() == before
-    assert before[1] not in inside
-
-
-@POSIX
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    module = ModuleType("torch")
-    module.__spec__ = ModuleSpec("torch", None)
-
-    def work() -> None:
-        with monkeypatch.context() as patch:
-            patch.setitem(sys.modules, "torch", module)
-            patch.setattr(module.__spec__, "_initializing", True, raising=False)  # as Python does
-            os.kill(os.getpid(), number)
-            time.sleep(0.5)
-            said.append("imported")
-        time.sleep(10)  # until the signal interrupts it
-        said.append("too late")
-
-    # Importing takes longer than a process that has got a second signal is given to end.
-    monkeypatch.setattr(interrupt, "ECHO", 0.05)
-    monkeypatch.setattr(os, "_exit", lambda code: said.append("ended at once"))
-    started = time.monotonic()
-    with second_signal_ends(grace=0.3):
-        assert ended_in_order(work, said.append) == 128 + number
-    assert said == ["imported", "stopped"]
-    assert time.monotonic() - started < 5
-
-
-@POSIX
-@pytest.mark.parametrize(("name", "echo"), [("SIGINT", ECHO), ("SIGTERM", ECHO), ("SIGHUP", 0.0)])
-def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(
-    name: str, echo: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The `timeout` command sends it to its child, and to the group of processes that the child belongs to.
-
-    SIGHUP may come from the terminal and, at any time after that, from the shell.
-    """
-    monkeypatch.setattr(interrupt, "ECHO", echo)
-    number = getattr(signal, name)
-    said: list[str] = []
-
-    def work() -> None:
-        try:
-            os.kill(os.getpid(), number)
-        finally:
-            os.kill(os.getpid(), number)
-            said.append("clear")
-
-    assert ended_in_order(work, said.append) == 128 + number
-    assert said == ["clear", "stopped"]
 
 
 @pytest.mark.parametrize("own", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "7"}])

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from test_model_search import BOS, VOCABULARY, config, next_log_probs, random_model, random_sources
+from small_models import VOCABULARY, config, next_log_probs, random_model, random_sources
 
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
 from translate.model.positions import NO_LIMIT
-from translate.text.vocabulary import EOS
+from translate.text.vocabulary import BOS, EOS
 
 
 def test_the_mean_probability() -> None:

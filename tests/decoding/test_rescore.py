@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_model_search import VOCABULARY, config, next_log_probs, random_model, random_sources
+from small_models import VOCABULARY, config, next_log_probs, random_model, random_sources
 
 from translate.data.batching import Batch
 from translate.data.dataset import Dataset, EncodedText

@@ -1,11 +1,11 @@
-"""Samples of the distributions that test_search.py draws for each sentence and prefix."""
+"""Samples of the distributions that tables.py draws for each sentence and prefix."""
 
 from collections import Counter
 from typing import Any
 
 import pytest
 import torch
-from test_search import BOS, EOS, FORBIDDEN, PAD, Prefix, Table, TableState
+from tables import BOS, EOS, FORBIDDEN, PAD, Prefix, Table, TableState
 from torch import Tensor
 
 from translate.decoding.hypothesis import Hypothesis

@@ -1,7 +1,7 @@
 """What the scripts run: each command parses its arguments, makes one call, and returns an exit code.
 
-Read train.py, translate.py (with streams.py) and evaluate.py. run.py holds what all of them share, and options.py what
-the last two share. companions.py starts the other processes of a training.
+Read train.py, translate.py (with streams.py) and evaluate.py. run.py and signals.py hold what all of them share, and
+options.py what the last two share. companions.py starts the other processes of a training.
 """
 
 import sys

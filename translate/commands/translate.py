@@ -16,7 +16,8 @@ from translate.commands.options import (
     settings_of,
     warn_of_truncated,
 )
-from translate.commands.run import leaving_in_order, run
+from translate.commands.run import run
+from translate.commands.signals import leaving_in_order
 from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
 from translate.paths import resolved

@@ -1,0 +1,42 @@
+"""Greedy search, beside the most probable tokens of a table."""
+
+import pytest
+from tables import BOS, EOS, PAD, UNK, Prefix, Table, TableState, greedy
+
+
+def test_greedy_takes_the_most_probable_token_at_each_step() -> None:
+    table = Table(seed=3)
+    for sentence, found in enumerate(greedy(table, list(range(20)), [8] * 20)):
+        tokens: Prefix = ()
+        while len(tokens) < 8 and tokens[-1:] != (EOS,):
+            row = table.next_log_probs(sentence, (BOS, *tokens))
+            tokens = (*tokens, max(range(3, table.vocabulary), key=lambda token: row[token].item()))
+        finished = tokens[-1] == EOS
+        assert found.tokens == (tokens[:-1] if finished else tokens)
+        assert (found.finished, found.length) == (finished, len(tokens))
+        assert found.log_probability == found.score == pytest.approx(table.log_probability(sentence, tokens))
+
+
+def test_greedy_feeds_no_sentence_that_has_ended() -> None:
+    sentences = list(range(30))
+    state = TableState(sentences)
+    found = greedy(Table(seed=1), sentences, [12] * 30, state)
+    assert len({h.length for h in found}) > 3
+    assert sum(state.rows_fed) == sum(h.length for h in found)
+
+
+def test_any_token_that_is_not_forbidden_may_be_chosen() -> None:
+    state = TableState(list(range(40)))
+    found = greedy(Table(seed=1, forbidden=()), list(range(40)), [6] * 40, state)
+    assert {UNK, PAD, BOS} <= {token for h in found for token in h.tokens}
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_batch_mates_change_nothing(ties: bool) -> None:
+    table, sentences, limits = Table(seed=11, vocabulary=12, ties=ties), list(range(64)), [1 + s % 9 for s in range(64)]
+    together = greedy(table, sentences, limits)
+    assert together == [greedy(table, [s], [limits[s]])[0] for s in sentences]
+
+
+def test_no_sentences_no_translations() -> None:
+    assert greedy(Table(seed=1), [], []) == []

@@ -1,0 +1,94 @@
+"""Signals while a command runs: it ends in order, and not while PyTorch is being imported."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from translate.training.interrupt import HANGUP, Echoes
+
+
+class CtrlC:
+    """Records whether Ctrl-C came; the handler that was there before still does its work."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self._echoes = Echoes()
+        self._handler = signal.getsignal(signal.SIGINT)
+        if callable(self._handler):
+            signal.signal(signal.SIGINT, self._note)
+
+    def forget(self) -> None:
+        """Stop watching."""
+        if callable(self._handler):
+            signal.signal(signal.SIGINT, self._handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if comes_again(number):
+            return
+        self.came = True
+        if callable(self._handler) and not self._echoes.includes_this():
+            self._handler(number, frame)
+
+
+def comes_again(number: int) -> bool:
+    """Whether PyTorch is being imported; if so, this signal is sent again once that is over.
+
+    While its C++ library is initialized, an exception would end the process by SIGABRT.
+    """
+    if not is_importing_torch():
+        return False
+
+    # Not sent again and again: second_signal_ends counts every signal, and importing may take longer than it waits.
+    def send_later() -> None:
+        while is_importing_torch():
+            time.sleep(0.02)
+        send_to_main_thread(number)
+
+    threading.Thread(target=send_later, daemon=True).start()
+    return True
+
+
+def is_importing_torch() -> bool:
+    """Whether the import of PyTorch has begun and not ended."""
+    specification = getattr(sys.modules.get("torch"), "__spec__", None)
+    return getattr(specification, "_initializing", False)
+
+
+def send_to_main_thread(number: int) -> None:
+    """Send this process a signal, from any thread."""
+    if hasattr(signal, "pthread_kill"):
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, number)  # interrupts it even if it waits for input
+    else:  # on Windows
+        signal.raise_signal(number)
+
+
+@contextmanager
+def leaving_in_order() -> Iterator[None]:
+    """Inside, SIGTERM and SIGHUP end this process only after it has cleaned up, for example a half-written file.
+
+    Afterwards they do what they did before: while Python shuts down, it could not exit in order any more.
+    """
+    echoes = Echoes()
+
+    def leave(number: int, _: FrameType | None) -> None:
+        if comes_again(number) or echoes.includes_this():
+            return
+        if number == HANGUP:  # It may come twice, from the terminal and from the shell.
+            signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    numbers = [number for number in (signal.SIGTERM, HANGUP) if number is not None]
+    # Under nohup, SIGHUP is ignored.
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, leave) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
