@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from translate.allocation import explained_lack_of_memory
 from translate.config.data import LabelledDataConfig
 from translate.config.decoding import DecodingConfig
 from translate.config.loading import config_to_dict
 from translate.config.problems import check
+from translate.data.dataset import Ids
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.fitting import FittingBatches, with_batch_tokens
 from translate.decoding.hypothesis import Hypothesis
@@ -147,7 +146,7 @@ class Translator:
 
     def n_best_of_ids(
         self,
-        sources: Sequence[Sequence[int] | NDArray[Any]],
+        sources: Sequence[Ids],
         n: int,
         settings: DecodingConfig,
         *,
@@ -260,7 +259,7 @@ class Translator:
             return text
         return LINE_BREAK.sub(lambda found: " " if found.end() < len(text) else "", text)
 
-    def _warn_of_long(self, sources: Sequence[Sequence[int] | NDArray[Any]], read: int, first_line: int) -> None:
+    def _warn_of_long(self, sources: Sequence[Ids], read: int, first_line: int) -> None:
         """Warn of lines of which only `read` tokens are read, and of those longer than any in training."""
         longest_in_training = self.config.data.filter.max_tokens
         remedy = "; raise max_source (--max-source) to read more" if read < self.model.longest - 1 else ""
@@ -280,9 +279,7 @@ class Translator:
             )
 
 
-def warn_of_unknown(
-    codec: Codec, encoded: Sequence[Sequence[int] | NDArray[Any]], first_line: int, consequence: str
-) -> None:
+def warn_of_unknown(codec: Codec, encoded: Sequence[Ids], first_line: int, consequence: str) -> None:
     """Warn of lines mostly unknown to the model, as in another language: name the first, and count the others."""
     counts = [(number, *codec.known(ids)) for number, ids in enumerate(encoded, first_line)]
     guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]

@@ -7,13 +7,13 @@ import json
 import os
 import signal
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 import torch
-from tiny_runs import at_call, sigterm
+from tiny_runs import at_call, gradients, sigterm, trainer_of
 
 from translate.config.loading import load_config
 from translate.errors import DataError
@@ -54,24 +54,11 @@ def out_of_memory() -> NoReturn:
 
 def do_gradients(group: Group, config: Path, overrides: list[str], updates: Any, folder: str) -> None:
     """The gradients of some updates, each in a file."""
-    found: list[Trainer] = []
-
-    def catch(self: Trainer, *_: object) -> None:
-        found.append(self)
-        raise StopIteration
-
-    with pytest.MonkeyPatch.context() as patch, suppress(StopIteration):
-        patch.setattr(Trainer, "train", catch)
-        train(load_config(config, overrides), processes=group)
-    (trainer,) = found
+    trainer = trainer_of(load_config(config, overrides), group)
     for number, update in enumerate(updates):
-        trainer.model.zero_grad()
-        trainer._gradients([torch.tensor(batch).numpy() for batch in update])
-        gradients = {
-            n: trainer.parallel.whole(p.grad) for n, p in trainer.model.named_parameters() if p.grad is not None
-        }
+        found = gradients(trainer, [np.array(batch) for batch in update])
         if group.rank == 0:
-            write_tensors(Path(folder) / f"{number}.safetensors", gradients, {})
+            write_tensors(Path(folder) / f"{number}.safetensors", found, {})
 
 
 if __name__ == "__main__":

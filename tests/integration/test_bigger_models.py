@@ -13,8 +13,7 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 import torch
-from test_trouble import trainer_of
-from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, at_call, sigterm, stop, update
+from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, at_call, sigterm, stop, trainer_of, update
 from torch import Tensor
 
 from translate import model_file
@@ -84,7 +83,7 @@ def passed(trainer: Trainer, pairs: Tensor) -> int:
     ids=str,
 )
 def test_no_batch_takes_more_than_the_one_that_is_tried(settings: tuple[str, ...], tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny, *settings)
+    trainer = trainer_of(tiny.config(*settings))
     batches = [batch for update in trainer.plan.epoch(0) for batch in update][:60]
     assert len(batches) > 6
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
@@ -106,7 +105,7 @@ def train_on(trainer: Trainer, lengths: np.ndarray) -> None:
 @pytest.mark.parametrize("deep", ["encoder", "decoder"])
 def test_the_largest_batch_where_sides_differ_in_length(deep: str, tiny: TinyProject) -> None:
     """The side that is longer is not always the one that takes more."""
-    trainer = trainer_of(tiny, f"model.{deep}_layers=6", "training.batch={max_tokens: 500, max_sentences: 10}")
+    trainer = trainer_of(tiny.config(f"model.{deep}_layers=6", "training.batch={max_tokens: 500, max_sentences: 10}"))
     rng = np.random.default_rng(1)
     pairs = np.concatenate([rng.integers((3, 20), (6, 40), (50, 2)), rng.integers((20, 3), (40, 6), (50, 2))])
     train_on(trainer, pairs)
@@ -121,7 +120,7 @@ def test_the_largest_batch_where_sides_differ_in_length(deep: str, tiny: TinyPro
 @pytest.mark.parametrize("longer", ["source", "target"])
 def test_the_largest_batch_may_be_one_of_few_long_rows(longer: str, tiny: TinyProject) -> None:
     """Attention takes memory with the square of the length."""
-    trainer = trainer_of(tiny, "model.heads=8", "model.encoder_layers=4", "training.batch.max_tokens=400")
+    trainer = trainer_of(tiny.config("model.heads=8", "model.encoder_layers=4", "training.batch.max_tokens=400"))
     train_on(trainer, np.array([[3, 3]] * 100 + [[199, 3] if longer == "source" else [3, 199]] * 2))
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
@@ -135,7 +134,9 @@ def test_the_largest_batch_may_be_one_of_few_long_rows(longer: str, tiny: TinyPr
     ids=["attention to the source", "layers of the decoder"],
 )
 def test_the_largest_batch_where_the_decoder_is_deep(heads: int, lengths: list[list[int]], tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny, f"model.heads={heads}", "model.decoder_layers=6", "training.batch.max_sentences=1")
+    trainer = trainer_of(
+        tiny.config(f"model.heads={heads}", "model.decoder_layers=6", "training.batch.max_sentences=1")
+    )
     train_on(trainer, np.array(lengths * 2))
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
@@ -145,7 +146,7 @@ def test_the_largest_batch_where_the_decoder_is_deep(heads: int, lengths: list[l
 @pytest.mark.parametrize(("padded", "rows"), [(False, 16), (True, 9)])
 def test_the_largest_batch_is_the_one_that_is_largest_when_padded(padded: bool, rows: int, tiny: TinyProject) -> None:
     """16 rows of 8 tokens stay as they are; 9 rows of 13 tokens, fewer in all, become 10 of 14."""
-    trainer = trainer_of(tiny, "training.batch.max_tokens=128")
+    trainer = trainer_of(tiny.config("training.batch.max_tokens=128"))
     train_on(trainer, np.array([[7, 7]] * 16 + [[12, 12]] * 9))
     if padded:
         trainer.update = RecordedUpdate(
@@ -165,7 +166,7 @@ def test_the_largest_batch_is_the_one_that_is_largest_when_padded(padded: bool, 
 def test_the_rows_told_are_those_of_a_process(
     accumulate: int, share: float, tiny: TinyProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trainer = trainer_of(tiny, f"training.batch.accumulate={accumulate}")
+    trainer = trainer_of(tiny.config(f"training.batch.accumulate={accumulate}"))
     capsys.readouterr()
     trainer.processes, trainer.bar = FirstOfTwo(), Bar(total=1, done=0)
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
@@ -178,7 +179,7 @@ def test_the_rows_told_are_those_of_a_process(
 def test_the_rows_told_are_those_of_a_worker(
     accumulate: int, share: float, tiny: TinyProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trainer = trainer_of(tiny, f"training.batch.accumulate={accumulate}")
+    trainer = trainer_of(tiny.config(f"training.batch.accumulate={accumulate}"))
     capsys.readouterr()
     trainer.update.workers, trainer.bar = 2, Bar(total=1, done=0)
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
@@ -239,7 +240,7 @@ def rehearsed(
 def test_what_is_free_is_shared_and_what_is_to_come_counts(
     share: float, processes: int, workers: int, warned: bool, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = trainer_of(tiny)
+    trainer = trainer_of(tiny.config())
     optimizers, config, cpu = trainer.update.optimizers, trainer.config, torch.device("cpu")
     to_come = lasting_memory(trainer.model, optimizers, config, cpu).to_come
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: share * to_come)
@@ -251,7 +252,7 @@ def test_what_is_free_is_shared_and_what_is_to_come_counts(
 def test_what_every_worker_takes_is_told_and_what_processes_can_do(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = trainer_of(tiny)
+    trainer = trainer_of(tiny.config())
     optimizers, config, cpu = trainer.update.optimizers, trainer.config, torch.device("cpu")
     to_come = lasting_memory(trainer.model, optimizers, config, cpu, workers=3).to_come
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: 2.0 * (to_come + 8 * 2**20))
@@ -264,7 +265,7 @@ def test_what_every_worker_takes_is_told_and_what_processes_can_do(
 
 
 def test_processes_on_gpus_share_no_memory(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = trainer_of(tiny)
+    trainer = trainer_of(tiny.config())
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: nullcontext())
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: 2.0**20)
     with rehearsed(trainer, LargestBatch(np.arange(5), 9), torch.device("cuda"), processes=2, workers=1) as said:
@@ -274,7 +275,7 @@ def test_processes_on_gpus_share_no_memory(tiny: TinyProject, monkeypatch: pytes
 
 
 def test_gradients_are_not_told_twice(tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny, "model.d_model=256")
+    trainer = trainer_of(tiny.config("model.d_model=256"))
     with rehearsed(trainer, LargestBatch(np.arange(5), 9), torch.device("cpu"), processes=1, workers=1) as said:
         torch.stack([parameter.sum() for parameter in trainer.model.parameters()]).sum().backward()
     assert " weights 3 MiB, gradients 3 MiB, " in said[0]
@@ -310,7 +311,7 @@ def test_weights_that_were_loaded_are_not_kept_beside_the_model(begin: str, tiny
 def test_a_rehearsal_that_runs_out_of_memory_leaves_no_gradients(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = trainer_of(tiny)
+    trainer = trainer_of(tiny.config())
     trainer.bar = NoBar(1, 0)
     monkeypatch.setattr(trainer.update, "add", MagicMock(side_effect=MemoryError))
     with pytest.raises(MemoryError):

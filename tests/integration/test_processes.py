@@ -17,8 +17,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_trouble import gradients, trainer_of
-from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, newest_state, rows, sigterm, stop, update, write_split
+from tiny_runs import (
+    FirstOfTwo,
+    TinyProject,
+    assert_same_run,
+    gradients,
+    newest_state,
+    rows,
+    sigterm,
+    stop,
+    trainer_of,
+    update,
+    write_split,
+)
 
 from translate.pipeline import train
 from translate.runs import RunFolder
@@ -139,7 +150,7 @@ def two(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyProj
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("mode", ["ddp", "fsdp"])
 def test_gradients_are_those_of_one_process(mode: str, model: str, two: TinyProject, tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny, *WITHOUT_DROPOUT, *MODELS[model])
+    trainer = trainer_of(tiny.config(*WITHOUT_DROPOUT, *MODELS[model]))
     for number, batches in enumerate(GRADIENTS):
         one = gradients(trainer, [np.array(batch) for batch in batches])
         found, _ = read_tensors(two.folder / f"gradients {mode} {model}" / f"{number}.safetensors")
@@ -196,7 +207,7 @@ def test_processes_draw_their_own_dropout(two: TinyProject) -> None:
 
 
 def test_another_number_of_processes_draws_anew_after_each_update(tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny)
+    trainer = trainer_of(tiny.config())
     tensors = pack(trainer.parallel, trainer.update.optimizers, SINGLE_PROCESS)
     trainer.processes = FirstOfTwo()
     drawn = []

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, assert_same_tensors, at_call, newest_state, rows
+from tiny_runs import (
+    FirstOfTwo,
+    TinyProject,
+    assert_same_run,
+    assert_same_tensors,
+    at_call,
+    gradients,
+    newest_state,
+    rows,
+    trainer_of,
+)
 from torch import Tensor
 
 from translate.errors import CheckpointError, DataError, TrainingError
@@ -26,21 +36,6 @@ from translate.training.tracking import MetricsLog, NoBar, NoMetrics
 from translate.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
-
-
-def trainer_of(tiny: TinyProject, *overrides: str) -> Trainer:
-    """The trainer that the pipeline builds, before its first update."""
-    found: list[Trainer] = []
-
-    def catch(self: Trainer, *_: object) -> None:
-        found.append(self)
-        raise StopIteration
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "train", catch)
-        with pytest.raises(StopIteration):
-            train(tiny.config(*overrides))
-    return found[0]
 
 
 def spoil_updates(patch: pytest.MonkeyPatch, *numbers: int, value: float = math.nan) -> None:
@@ -64,15 +59,9 @@ def spoil_updates(patch: pytest.MonkeyPatch, *numbers: int, value: float = math.
 # --- gradients -------------------------------------------------------------------------------------------------------
 
 
-def gradients(trainer: Trainer, update: list[Any]) -> dict[str, Tensor]:
-    trainer.model.zero_grad()
-    trainer._gradients(update)
-    return {name: p.grad.clone() for name, p in trainer.model.named_parameters() if p.grad is not None}
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_accumulated_batches_have_the_gradient_of_one_large_batch(smoothing: float, tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny, "model.dropout=0", f"training.label_smoothing={smoothing}")
+    trainer = trainer_of(tiny.config("model.dropout=0", f"training.label_smoothing={smoothing}"))
     # Of unequal numbers of tokens, so that a mean of means would be something else.
     short, long = np.arange(3), np.arange(3, 40)
     together = gradients(trainer, [np.concatenate([short, long])])
@@ -247,7 +236,7 @@ def test_what_was_added_up_before_memory_ran_out_does_not_count_twice(
 
 
 def test_pieces_get_smaller_as_long_as_one_batch_has_pairs_to_divide(tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny)
+    trainer = trainer_of(tiny.config())
     trainer.bar = NoBar(total=1, done=0)
 
     def work() -> int:
@@ -259,7 +248,7 @@ def test_pieces_get_smaller_as_long_as_one_batch_has_pairs_to_divide(tiny: TinyP
 
 
 def test_a_batch_is_not_split_into_more_pieces_than_pairs(tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny)
+    trainer = trainer_of(tiny.config())
     trainer.bar = NoBar(total=1, done=0)
     tried: list[int] = []
 
@@ -273,7 +262,7 @@ def test_a_batch_is_not_split_into_more_pieces_than_pairs(tiny: TinyProject) -> 
 
 
 def test_several_processes_out_of_memory_may_be_fewer(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = trainer_of(tiny)
+    trainer = trainer_of(tiny.config())
     trainer.processes = FirstOfTwo()
     at_call(monkeypatch, Transformer, "forward", 2, full)
     with pytest.raises(TrainingError, match=r"out of memory at update 1; .*, or train with fewer than 2 processes, "):
@@ -281,7 +270,7 @@ def test_several_processes_out_of_memory_may_be_fewer(tiny: TinyProject, monkeyp
 
 
 def test_one_of_several_processes_does_not_try_again_alone(tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny)
+    trainer = trainer_of(tiny.config())
     trainer.bar, trainer.processes = NoBar(total=1, done=0), FirstOfTwo()
     tries: list[int] = []
 
@@ -341,7 +330,7 @@ def test_too_little_memory_for_a_validation_loses_nothing(
 
 
 def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = trainer_of(tiny)
+    trainer = trainer_of(tiny.config())
     monkeypatch.setattr(trainer.processes, "gather", lambda step: np.array([[step], [step - 7]]))
     with pytest.raises(
         CheckpointError, match="the processes find different training states; they must share one output"
@@ -350,7 +339,7 @@ def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: py
 
 
 def test_processes_that_find_different_snapshots(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = trainer_of(tiny, "training.average_last=2")
+    trainer = trainer_of(tiny.config("training.average_last=2"))
     monkeypatch.setattr(trainer.processes, "gather", lambda count: np.array([[count], [count + 1]]))
     with pytest.raises(CheckpointError, match="the processes find different snapshots; they must share one output"):
         trainer._validate_mean()

@@ -19,7 +19,7 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training.checkpoint import StateStore
-from translate.training.distributed import Processes
+from translate.training.distributed import SINGLE_PROCESS, Processes
 from translate.training.interrupt import Interrupted
 from translate.training.trainer import Trainer
 
@@ -118,6 +118,29 @@ def stop(
         with pytest.raises(error) as caught:
             train(config, **how)
     return caught.value
+
+
+def trainer_of(config: Config, processes: Processes = SINGLE_PROCESS) -> Trainer:
+    """The trainer that the pipeline builds, before its first update."""
+    found: list[Trainer] = []
+
+    def catch(self: Trainer, *_: object) -> None:
+        found.append(self)
+        raise StopIteration
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train", catch)
+        with pytest.raises(StopIteration):
+            train(config, processes=processes)
+    return found[0]
+
+
+def gradients(trainer: Trainer, update: list[Any]) -> dict[str, Tensor]:
+    """The unsharded gradients of one update, whose batches are arrays of pair numbers."""
+    trainer.model.zero_grad()
+    trainer._gradients(update)
+    parameters = trainer.model.named_parameters()
+    return {name: trainer.parallel.whole(p.grad).clone() for name, p in parameters if p.grad is not None}
 
 
 def update(number: int) -> tuple[Any, str, int]:

@@ -38,8 +38,8 @@ def random_model(
     return model.eval()
 
 
-def random_ids(rows: int, length: int, seed: int = 0, size: int = SOURCE_SIZE) -> Tensor:
-    return torch.randint(4, size, (rows, length), generator=torch.Generator().manual_seed(seed))
+def random_ids(rows: int, length: int, seed: int = 0) -> Tensor:
+    return torch.randint(4, SOURCE_SIZE, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
 def mask_of(*lengths: int) -> Tensor:

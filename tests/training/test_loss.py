@@ -12,10 +12,11 @@ from translate.training import loss as loss_module
 from translate.training.loss import Sums, plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
 
 
-def drawn(rows: int = 7, size: int = 11, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+def drawn(rows: int = 7, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """Logits of a vocabulary of 11 tokens, and labels."""
     generator = torch.Generator().manual_seed(0)
-    logits_NV = 4 * torch.randn(rows, size, generator=generator)
-    return logits_NV.to(dtype).requires_grad_(), torch.randint(0, size, (rows,), generator=generator)
+    logits_NV = 4 * torch.randn(rows, 11, generator=generator)
+    return logits_NV.to(dtype).requires_grad_(), torch.randint(0, 11, (rows,), generator=generator)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])

@@ -36,10 +36,10 @@ def model_of(config: ModelConfig | ClassifierConfig, dtype: torch.dtype) -> Mode
     return model.to(torch.float64 if dtype is torch.float64 else torch.float32)
 
 
-def batch_for(model: Model, rows: int = 6, width: int = 9) -> Batch:
+def batch_for(model: Model) -> Batch:
     rng = np.random.default_rng(2)
-    source_BS, source_mask_BS = pad_rows([rng.integers(4, 30, rng.integers(1, width + 1)) for _ in range(rows)])
-    target_BT, target_mask_BT = pad_rows([rng.integers(4, 20, rng.integers(1, width + 1)) for _ in range(rows)])
+    source_BS, source_mask_BS = pad_rows([rng.integers(4, 30, rng.integers(1, 10)) for _ in range(6)])
+    target_BT, target_mask_BT = pad_rows([rng.integers(4, 20, rng.integers(1, 10)) for _ in range(6)])
     if isinstance(model, Classifier):
         target_BT, target_mask_BT = target_BT[:, :1], target_mask_BT[:, :1]
         return Batch(source_BS, source_mask_BS, target_BT, target_mask_BT, target_BT[:, 0] - 4)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 SIDES = ("source", "target")
 
+Ids = Sequence[int] | NDArray[np.integer]  # of one line, without bos and eos
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedText:
@@ -24,7 +26,7 @@ class EncodedText:
     offsets: NDArray[np.int64]
 
     @classmethod
-    def of(cls, lines: Sequence[Sequence[int] | NDArray[np.integer]]) -> "EncodedText":
+    def of(cls, lines: Sequence[Ids]) -> "EncodedText":
         """The ids of these lines."""
         offsets = np.cumsum([0, *map(len, lines)])
         return cls(np.fromiter((token for line in lines for token in line), np.int64, offsets[-1]), offsets)

@@ -15,13 +15,12 @@ from torch import Tensor
 
 from translate.config.decoding import DecodingConfig
 from translate.data.batching import Batch, Indices, make_batch, split_into_batches
-from translate.data.dataset import Dataset, EncodedText
+from translate.data.dataset import Dataset, EncodedText, Ids
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.search import tokens_read
 from translate.model.build import Model
 from translate.threads import divided, no_check, workers_for
 
-Ids = NDArray[np.integer] | Sequence[int]
 R = TypeVar("R")
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from translate.config.decoding import MOST_RATIO, DecodingConfig
 from translate.data.batching import pad_rows, split_into_batches
+from translate.data.dataset import Ids
 from translate.decoding.beam import beam_search
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.greedy import greedy_search
@@ -30,7 +31,7 @@ LEAST_RATIO = 2.0  # tokens of the longest translation for each source token, if
 
 def search(
     model: Model | Ensemble,
-    sources: Sequence[NDArray[np.integer] | Sequence[int]],
+    sources: Sequence[Ids],
     config: DecodingConfig,
     *,
     n_best: int = 1,
@@ -70,7 +71,7 @@ def search(
 @torch.inference_mode()
 def _search_batch(
     model: Model | Ensemble,
-    sources: Sequence[NDArray[np.integer] | Sequence[int]],
+    sources: Sequence[Ids],
     numbers: NDArray[np.integer],
     config: DecodingConfig,
     n_best: int,
