@@ -100,7 +100,7 @@ def state(path: Path, project: Project) -> None:
         (truncated, "{} is damaged, or not a safetensors file: "),
         (foreign, "{} is a safetensors file, but was not written by this project"),
         (changed, "{} is damaged, or was changed by another program: its checksum does not match"),
-        (state, "{} is not a model: its format is 'translate training state 1', not 'translate model 1'; give the "),
+        (state, "{} is not a model: its format is 'translate training state 2', not 'translate model 1'; give the "),
     ],
 )
 def test_what_is_no_model(

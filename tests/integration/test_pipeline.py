@@ -364,7 +364,7 @@ def test_patience_counts_validations_in_a_row(tiny: TinyProject, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("best", "figures", "step"),
+    ("best", "metrics", "step"),
     [
         ("bleu", (34.611, 34.614), 7),  # shown as equal: the loss decides
         ("bleu", (34.611, 34.621), 14),
@@ -373,12 +373,12 @@ def test_patience_counts_validations_in_a_row(tiny: TinyProject, monkeypatch: py
     ],
 )
 def test_scores_are_compared_as_they_are_shown_and_other_figures_as_they_are(
-    best: str, figures: tuple[float, float], step: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+    best: str, metrics: tuple[float, float], step: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
-    for figure, nll in zip(figures, (1.0, 2.0), strict=True):
-        accuracy = figure if best == "accuracy" else 0.5
-        found.append(Validation(-figure if best == "loss" else nll, accuracy, {"bleu": figure}, 0, "", None, []))
+    for metric, nll in zip(metrics, (1.0, 2.0), strict=True):
+        accuracy = metric if best == "accuracy" else 0.5
+        found.append(Validation(-metric if best == "loss" else nll, accuracy, {"bleu": metric}, 0, "", None, []))
     let_validations_find(monkeypatch, *found)
     run = train(tiny.config(f"training.best={best}", "training.max_epochs=2"))
     assert SavedModel.load(run.model).about["validation"]["step"] == step

@@ -95,7 +95,7 @@ def test_a_state_of_another_format_is_passed_over(tmp_path: Path, caplog: pytest
     store.save(1, {"weight": torch.ones(1)}, {"own": True})
     store.wait()
     newer = tmp_path / "step-00000002.safetensors"
-    write_tensors(newer, {"weight": torch.zeros(1)}, {"format": "translate training state 2"})
+    write_tensors(newer, {"weight": torch.zeros(1)}, {"format": "translate training state 3"})
     assert store.load_newest()[1]["own"]
     assert caplog.messages == [
         f"{newer} is not a training state of this version; using the previous training state instead"

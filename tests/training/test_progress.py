@@ -14,21 +14,21 @@ def read_back(progress: Progress) -> Progress:
 
 
 @pytest.mark.parametrize(
-    ("figure", "nll"), [(0.5, math.inf), (-math.inf, 2.0), (0.5, 2.0)], ids=["no loss", "no figure", "both"]
+    ("metric", "nll"), [(0.5, math.inf), (-math.inf, 2.0), (0.5, 2.0)], ids=["no loss", "no metric", "both"]
 )
-def test_a_state_says_which_model_was_the_best(figure: float, nll: float) -> None:
-    progress = Progress(step=9, best_step=7, best_figure=figure, best_nll=nll, recent=Sums(3.0, 2.0, 4), seconds=1.5)
+def test_a_state_says_which_model_was_the_best(metric: float, nll: float) -> None:
+    progress = Progress(step=9, best_step=7, best_metric=metric, best_nll=nll, recent=Sums(3.0, 2.0, 4), seconds=1.5)
     assert read_back(progress) == progress
 
 
 def test_a_best_model_whose_loss_was_no_number_stays_the_best() -> None:
-    # NaN counts as the worst figure.
-    progress = Progress(step=9, best_step=7, best_figure=-math.inf, best_nll=math.inf)
+    # NaN counts as the worst metric.
+    progress = Progress(step=9, best_step=7, best_metric=-math.inf, best_nll=math.inf)
     assert read_back(progress).best_step == 7
 
 
 @pytest.mark.parametrize(
-    ("figure", "nll", "is_score", "better"),
+    ("metric", "nll", "is_score", "better"),
     [
         (34.62, 9.0, True, True),
         (34.6121, 1.0, True, True),
@@ -38,10 +38,10 @@ def test_a_best_model_whose_loss_was_no_number_stays_the_best() -> None:
         (-math.inf, math.inf, True, False),
     ],
 )
-def test_scores_that_look_equal_leave_it_to_the_loss(figure: float, nll: float, is_score: bool, better: bool) -> None:
-    best = Progress(best_step=7, best_figure=34.613, best_nll=1.5)
-    assert best.is_beaten_by(figure, nll, is_score=is_score) == better
-    assert Progress().is_beaten_by(figure, nll, is_score=is_score)
+def test_scores_that_look_equal_leave_it_to_the_loss(metric: float, nll: float, is_score: bool, better: bool) -> None:
+    best = Progress(best_step=7, best_metric=34.613, best_nll=1.5)
+    assert best.is_beaten_by(metric, nll, is_score=is_score) == better
+    assert Progress().is_beaten_by(metric, nll, is_score=is_score)
 
 
 def test_a_run_that_was_not_validated_has_no_best_model() -> None:

@@ -19,7 +19,7 @@ from translate.training.distributed import Processes, seed_of
 from translate.training.parallel import Single
 from translate.training.writer import Writer
 
-FORMAT = "translate training state 1"
+FORMAT = "translate training state 2"
 PATTERN = "step-*.safetensors"
 log = logging.getLogger("translate")
 

@@ -1,4 +1,4 @@
-"""The training loss and the figures logged with it: sums over tokens, divided once by the tokens of the whole update.
+"""The training loss and the numbers logged with it: sums over tokens, divided once by the tokens of the whole update.
 
 Dimension letters in names: N real target tokens, M these and any padding rows after them, which are ignored (see
 `PaddedRows`), R the rows of one block, V target vocabulary. What begins with `twice` has the rows of two passes, one

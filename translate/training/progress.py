@@ -12,8 +12,8 @@ from translate.training.loss import Sums
 class Validation:
     """How good the model is on validation text. `nll` is in nats per token, without label smoothing.
 
-    `scores` are further figures by their names in the settings, such as BLEU; `truncated` counts the answers that the
-    length limit cut off; `summary` has all figures for people to read; each of `samples` maps roles, such as source and
+    `scores` are further metrics by their names in the settings, such as BLEU; `truncated` counts the answers that the
+    length limit cut off; `summary` has all metrics for people to read; each of `samples` maps roles, such as source and
     reference, to texts.
     """
 
@@ -25,8 +25,8 @@ class Validation:
     warning: str | None
     samples: list[dict[str, str]]
 
-    def figure(self, name: str) -> float:
-        """The figure that selects the best model; more is better."""
+    def metric(self, name: str) -> float:
+        """The metric that selects the best model; more is better."""
         return {**self.scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
 
 
@@ -52,7 +52,7 @@ class Progress:
     target_tokens: int = 0
     validated_step: int = 0
     best_step: int = -1  # none yet
-    best_figure: float = -math.inf
+    best_metric: float = -math.inf
     best_nll: float = math.inf  # breaks ties, as when BLEU is 0 at first
     validations_since_best: int = 0
     snapshots: list[int] = field(default_factory=list)  # after which updates those to average were taken
@@ -68,7 +68,7 @@ class Progress:
     def without_best(self) -> "Progress":
         """The same with no validation so far; one that is due at this update is made again."""
         fresh = Progress()
-        names = ("validated_step", "best_step", "best_figure", "best_nll", "validations_since_best")
+        names = ("validated_step", "best_step", "best_metric", "best_nll", "validations_since_best")
         return replace(self, **{name: getattr(fresh, name) for name in names})
 
     def updates_left(self, total: int, patience: int | None) -> int:
@@ -78,13 +78,13 @@ class Progress:
         out_of_patience = patience is not None and self.validations_since_best >= patience
         return 0 if left > 0 and out_of_patience else left
 
-    def is_beaten_by(self, figure: float, nll: float, *, is_score: bool) -> bool:
+    def is_beaten_by(self, metric: float, nll: float, *, is_score: bool) -> bool:
         """Whether a model is better than the best so far. Between scores equal to two decimals, the loss decides."""
 
         def shown(number: float) -> float:
             return round(number, 2) if is_score else number
 
-        return self.best_step < 0 or (shown(figure), -nll) > (shown(self.best_figure), -self.best_nll)
+        return self.best_step < 0 or (shown(metric), -nll) > (shown(self.best_metric), -self.best_nll)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Progress":
@@ -100,7 +100,7 @@ def for_json(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(values: dict[str, Any], validation: Validation) -> str:
-    """A validation for people to read: the figures, the samples, and the warning, if any."""
+    """A validation for people to read: the metrics, the samples, and the warning, if any."""
     lines = [
         f"epoch {values['epoch']:.4g}, update {values['step']}: validation {validation.summary}"
         + (" (best so far)" if values["best"] else "")

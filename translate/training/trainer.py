@@ -340,11 +340,11 @@ class Trainer:
         model.eval()
         validation = self.processes.on_first(lambda: self.validate_model(model, self.guard.check))
         assert self.config.best is not None, "load_config fills it in"
-        # NaN, from a model that has diverged, counts as the worst figure; but any model is better than none.
-        figure, nll = number_or_worst(validation.figure(self.config.best)), -number_or_worst(-validation.nll)
-        better = progress.is_beaten_by(figure, nll, is_score=self.config.best in validation.scores)
+        # NaN, from a model that has diverged, counts as the worst metric; but any model is better than none.
+        metric, nll = number_or_worst(validation.metric(self.config.best)), -number_or_worst(-validation.nll)
+        better = progress.is_beaten_by(metric, nll, is_score=self.config.best in validation.scores)
         if better:
-            progress.best_step, progress.best_figure, progress.best_nll = progress.step, figure, nll
+            progress.best_step, progress.best_metric, progress.best_nll = progress.step, metric, nll
             self.processes.on_first(lambda: self.save_best(kind, model, validation, progress))
         values = {
             "step": progress.step,
@@ -423,6 +423,6 @@ class Trainer:
         return self.progress.updates_left(self.total_steps, self.config.patience)
 
 
-def number_or_worst(figure: float) -> float:
-    """A figure of which more is better; NaN becomes the worst."""
-    return -math.inf if math.isnan(figure) else figure
+def number_or_worst(metric: float) -> float:
+    """A metric of which more is better; NaN becomes the worst."""
+    return -math.inf if math.isnan(metric) else metric
