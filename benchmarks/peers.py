@@ -63,7 +63,7 @@ from translate.data.cache import CorpusCache
 from translate.data.dataset import Dataset, EncodedText
 from translate.data.reading import read_training_text
 from translate.device import PRECISIONS, avoid_cudnn_attention, name_of, prepare_cpu, resolve_device
-from translate.errors import TranslateError
+from translate.errors import DataError, TranslateError
 from translate.model.build import build_model
 from translate.pipeline import choose_dtype
 from translate.text.vocabulary import EOS, PAD, SPECIALS
@@ -99,8 +99,10 @@ def make_job(args: argparse.Namespace) -> Job:
     # The full batches of an epoch, in its order.
     buckets = [pairs for [pairs] in plan.epoch(0) if len(pairs) == rows]
     passes, count = 1 + args.rounds, args.pairs // rows
-    if len(buckets) < passes * count:
-        raise SystemExit(f"{passes} passes of {count} batches each, but there are only {len(buckets)}")
+    if not 0 < passes * count <= len(buckets):
+        raise DataError(
+            f"--pairs {args.pairs} makes {passes} passes of {count} batches of {rows} pairs; it has {len(buckets)}"
+        )
     shuffled = np.random.default_rng(1).permutation(everything)[: passes * count * rows]
     pairs = np.concatenate([shuffled, *buckets[: passes * count]])
     places = np.arange(len(pairs)).reshape(2, passes, count, rows).tolist()

@@ -118,6 +118,8 @@ def main() -> None:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")
     args = parser.parse_intermixed_args()
+    if args.pairs < 0:
+        parser.error(f"argument --pairs: {args.pairs} is less than 0")
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     if args.worker:
         one_process(args)

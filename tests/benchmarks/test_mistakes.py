@@ -86,3 +86,22 @@ def test_an_unknown_kind_of_token_is_refused_before_anything_is_written(
         large_corpus.main()
     assert end.value.code == 2
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("pairs", [10, 10**9])
+def test_pairs_that_make_no_batch_or_too_many(
+    pairs: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["peers.py", "--data", str(ROOT / "data"), "--pairs", str(pairs), "--rounds", "1"])
+    with pytest.raises(SystemExit) as end:
+        peers.main()
+    assert end.value.code == 2
+    assert f"error: --pairs {pairs} makes 2 passes of " in capsys.readouterr().err
+
+
+def test_fewer_pairs_than_none(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["scaling.py", "--data", str(ROOT / "data"), "--pairs", "-5"])
+    with pytest.raises(SystemExit) as end:
+        scaling.main()
+    assert end.value.code == 2
+    assert "error: argument --pairs: -5 is less than 0" in capsys.readouterr().err
