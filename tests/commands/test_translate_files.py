@@ -169,6 +169,9 @@ def test_the_output_does_not_replace_text(call: Call, project: Project, tmp_path
     lines.write_text("el gato\n", encoding="utf-8")
     for what, file in (
         ("the text to translate", lines),
+        ("the run's file", project.model.with_name("config.yaml")),
+        ("the run's file", project.model.with_name("metrics.jsonl")),
+        ("the run's file", project.model.with_name("finished.json")),
         ("the model's data file", project.corpus / "val.it"),
         ("the model's data file", project.corpus / "test.es"),
     ):

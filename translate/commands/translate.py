@@ -80,6 +80,7 @@ def translate(args: argparse.Namespace) -> None:
     """Read, translate or score, and write: one line for each line of input or, with --n-best, up to n rows."""
     from translate.allocation import keep_memory, release_memory
     from translate.data.inventory import text_files
+    from translate.runs import RunFolder
     from translate.translator import Translator
 
     if args.score and (idle := [name for name in OF_TRANSLATING if getattr(args, name) is not None]):
@@ -93,6 +94,8 @@ def translate(args: argparse.Namespace) -> None:
     if args.output and not args.sentences and not args.input:
         is_input = is_open_as(args.output, sys.stdin) and args.output.is_file()
         read["the input"] = [args.output] if is_input else []
+    runs = [RunFolder(path.parent) for path in checkpoints]
+    read["the run's file"] = [file for run in runs for file in (run.config, run.metrics, run.finished)]
     refuse_to_replace(args.output, read)
     keep_memory()
     translator = Translator.load(checkpoints, args.device)
