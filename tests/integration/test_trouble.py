@@ -19,6 +19,8 @@ from tiny_runs import (
     gradients,
     newest_state,
     rows,
+    sigterm,
+    stop,
     trainer_of,
 )
 from torch import Tensor
@@ -34,6 +36,7 @@ from translate.training.interrupt import InterruptGuard
 from translate.training.progress import Progress
 from translate.training.tracking import MetricsLog, NoBar, NoMetrics
 from translate.training.trainer import Trainer
+from translate.training.update import Update
 
 pytestmark = pytest.mark.slow
 
@@ -327,6 +330,33 @@ def test_too_little_memory_for_a_validation_loses_nothing(
             train(tiny.config())
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 7
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+def test_a_validation_may_have_the_memory_of_faster_updates(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, uninterrupted: Callable[..., RunFolder]
+) -> None:
+    freed: list[bool] = []
+    work = Transformer.start
+
+    def limited(self: Transformer, *inputs: Any, **options: bool) -> Any:
+        if not freed:
+            full()
+        return work(self, *inputs, **options)
+
+    monkeypatch.setattr(Transformer, "start", limited)
+    monkeypatch.setattr(Update, "free_memory", lambda self: freed.append(True) or True)
+    assert_same_run(train(tiny.config()), uninterrupted())
+    assert freed == [True]
+
+
+@pytest.mark.parametrize(
+    ("work", "when"), [("build_parallel", "before training"), ("unpack", "while the training state is loaded")]
+)
+def test_too_little_memory_to_begin(work: str, when: str, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop(sigterm, (Trainer, "_update", 5), tiny)
+    monkeypatch.setattr(f"translate.training.trainer.{work}", lambda *_: full())
+    with pytest.raises(TrainingError, match=rf"^out of memory {when}; set training\.activation_checkpointing: true"):
+        train(tiny.config(), resume=True)
 
 
 def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,9 +174,12 @@ def test_a_state_of_a_gpu_is_read_on_the_cpu(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_state_of_the_cpu_is_read_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     single = Single(nn.Linear(2, 2), SINGLE_PROCESS)
     tensors = pack(single, [], SINGLE_PROCESS)
+    seeds: list[int] = []
     monkeypatch.setattr(checkpoint, "_on_a_gpu", lambda _: True)
+    monkeypatch.setattr(torch.cuda, "manual_seed", seeds.append)
     unpack(tensors, single, [], SINGLE_PROCESS, seed=(1, 5))
     assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
+    assert seeds == [seed_of(1, 5, 0)]  # not the numbers that the run began with
 
 
 def test_a_run_on_the_cpu_leaves_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:

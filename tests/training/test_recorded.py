@@ -6,6 +6,7 @@ What is recorded runs here as it is, on a CPU; tests/integration/test_gpu.py rep
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from translate.config.model import ClassifierConfig, ModelConfig
 from translate.config.schema import Config
-from translate.data.batching import IGNORED, Batch
+from translate.data.batching import IGNORED, Batch, Shapes
 from translate.model.build import Model, build_model
 from translate.model.positions import SinusoidalPositions
 from translate.text.vocabulary import EOS, PAD
@@ -96,8 +97,9 @@ def test_replayed_updates_do_the_same(kind: str, r_drop: float, labels: bool) ->
     found_reports, found = trained(RecordedUpdate, training, labels, record=record)
     torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found, weights, rtol=1e-3, atol=1e-5)
-    # Clipping, the step, and the shapes of all batches but those of the first update: (3, 5, 10) is there twice.
-    assert len(recorded) == 2 + (3 if labels else 4)
+    # Clipping, the step, and the shapes of all batches but those of the first update. In translation, (3, 5, 10) and
+    # (2, 10, 10) are there twice.
+    assert len(recorded) == 2 + 3
 
 
 def test_learned_positions_are_enough_for_a_batch_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +118,58 @@ def test_no_more_shapes_are_recorded_than_agreed(monkeypatch: pytest.MonkeyPatch
     reports, _ = trained(Update, {})
     torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
     assert len(recorded) == 2 + 1
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_updates_go_on_when_recording_fails(number: int, caplog: pytest.LogCaptureFixture) -> None:
+    recorded: list[Work] = []
+
+    def record(work: Work) -> Work:
+        if len(recorded) == number:
+            raise torch.OutOfMemoryError
+        recorded.append(work)
+        return work
+
+    reports, weights = trained(Update, {})
+    found_reports, found = trained(RecordedUpdate, {}, record=record)
+    torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found, weights, rtol=1e-3, atol=1e-5)
+    (message,) = caplog.messages
+    assert message.startswith("from now on updates run without CUDA graphs")
+    assert message.endswith("recording one has failed: out of memory")
+
+
+def test_whatever_else_cannot_be_recorded_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    def record(work: Work) -> Work:
+        raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nSearch for `cudaErrorStr")
+
+    trained(RecordedUpdate, {}, record=record)
+    assert caplog.text.endswith("has failed: CUDA error: operation not permitted when stream is capturing\n")
+
+
+def test_memory_of_recordings_is_freed_for_good(caplog: pytest.LogCaptureFixture) -> None:
+    recorded: list[weakref.ref[Any]] = []
+
+    def record(work: Work) -> Work:
+        def again() -> Any:
+            return work()
+
+        recorded.append(weakref.ref(again))
+        return again
+
+    update = RecordedUpdate(Single(small_model(), SINGLE_PROCESS), Config().training, CPU, torch.float32, record=record)
+    freed = []
+    for _ in range(3):
+        freed.append(update.free_memory())
+        update.begin()
+        update.add(UPDATES[0][0], 1.0, last=True)
+        update.clip()
+        update.step(0.01)
+    freed.append(update.free_memory())
+    assert freed == [False, False, True, False]
+    assert len(recorded) == 3
+    assert [again() for again in recorded] == [None] * 3
+    assert caplog.text.endswith("their memory is needed\n")
 
 
 def test_recordings_keep_the_gradients_that_they_add_to() -> None:
@@ -232,6 +286,27 @@ def test_padding_to_its_own_shape_leaves_the_masks() -> None:
     assert torch.equal(same.source_mask_BS, UPDATES[0][0].source_mask_BS)
     labels: Tensor = same.labels_N[same.labels_N != IGNORED]
     assert torch.equal(labels, UPDATES[0][0].labels_N)
+
+
+@pytest.mark.parametrize(
+    ("shape", "padded"),
+    [
+        ((9, 13, 8), (10, 14, 14)),
+        ((9, 8, 13), (10, 14, 14)),
+        ((9, 14, 7), (10, 14, 7)),  # one side twice as long as the other
+        ((9, 2, 1), (10, 2, 1)),  # a label
+        ((9, 1, 1), (10, 1, 1)),
+        ((256, 16, 9), (256, 16, 16)),
+        ((257, 16, 9), (320, 16, 10)),  # more than a few tokens
+        ((2, 70, 87), (2, 90, 90)),  # There are 90 positions: 87 would become 96.
+    ],
+)
+def test_shapes_by_hand(shape: tuple[int, ...], padded: tuple[int, ...]) -> None:
+    short = build_translator(**SMALL, positions="learned", max_positions=90)
+    update = RecordedUpdate(Single(short, SINGLE_PROCESS), Config().training, CPU, torch.float32, record=lambda w: w)
+    rows, source, target = (np.array([size]) for size in shape)
+    found = update.padded(Shapes(rows, source, target, rows * source, rows * target))
+    assert tuple(int(sizes[0]) for sizes in found[:3]) == padded
 
 
 @given(st.integers(1, 10**6))

@@ -141,8 +141,11 @@ def unpack(
         torch.manual_seed(seed_of(*seed, processes.rank))
         return
     torch.set_rng_state(tensors[_random("cpu", processes.rank)])
-    if _on_a_gpu(parallel) and _random("cuda", processes.rank) in tensors:
-        torch.cuda.set_rng_state(tensors[_random("cuda", processes.rank)])
+    if _on_a_gpu(parallel):
+        if _random("cuda", processes.rank) in tensors:
+            torch.cuda.set_rng_state(tensors[_random("cuda", processes.rank)])
+        else:  # The state is that of a CPU: do not draw the first numbers of the run again.
+            torch.cuda.manual_seed(seed_of(*seed, processes.rank))
 
 
 def _on_a_gpu(parallel: Single) -> bool:

@@ -53,7 +53,7 @@ class Muon(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One update of every matrix that has a gradient."""
+        """One update of every matrix that has a gradient; gradients are overwritten."""
         assert closure is None
         for group in self.param_groups:
             matrices = sorted((p for p in group["params"] if p.grad is not None), key=_shape)
@@ -69,7 +69,8 @@ class Muon(Optimizer):
                 self.state[matrix]["momentum_buffer"] = torch.zeros_like(gradient)
         means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
         torch._foreach_lerp_(means, gradients, 1 - momentum)
-        ahead = torch.stack(torch._foreach_lerp(gradients, means, momentum))
+        torch._foreach_lerp_(gradients, means, momentum)  # In place, because FSDP before PyTorch 2.13 has no other one.
+        ahead = torch.stack(gradients)
         torch._foreach_mul_(matrices, 1 - lr * weight_decay)
         # All rows of a matrix depend on each other. Left to itself, PyTorch may divide the stack among processes by
         # matrices, and then cannot take it apart.

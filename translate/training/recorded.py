@@ -1,13 +1,15 @@
 """Updates recorded as CUDA graphs and replayed, which saves the time that Python takes to launch each operation."""
 
+import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from translate.allocation import is_out_of_memory
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch, Shapes
 from translate.device import autocast
@@ -15,16 +17,22 @@ from translate.model.positions import SinusoidalPositions
 from translate.training.parallel import Single
 from translate.training.update import Forward, Update
 
+# Up to so many tokens of the longer side, a pass takes a GPU little longer if the other side is padded to the same
+# length, and recording takes as long as ten passes of a small model. So such batches have fewer shapes.
+FEW_TOKENS = 4096
 MOST_SHAPES = 500  # shapes of batches with a graph, which takes memory; batches of other shapes run without graphs
 
+T = TypeVar("T")
 Work = Callable[[], Any]
+log = logging.getLogger("translate")
 
 
 class RecordedUpdate(Update):
     """The passes over batches, clipping, and the step of the optimizers, as CUDA graphs.
 
     A pass has a thousand operations, and those of a small model take a GPU less time than launching them does. A graph
-    works for one shape only, so batches are padded to a few shapes (`round_up`).
+    works for one shape only, so batches are padded to a few shapes (`round_up`). If recording fails, as it may for lack
+    of memory, updates go on operation by operation.
 
     Args:
         record: records what a function does on the GPU, and returns a function that does it again.
@@ -41,7 +49,7 @@ class RecordedUpdate(Update):
     ) -> None:
         super().__init__(parallel, config, device, dtype, recorded=True)
         self._record = record or CudaGraphs()
-        self._recording = False
+        self._given_up = self._recording = False
         self._passes: dict[tuple[int, ...], _RecordedPass] = {}
         self._tables: set[Tensor] = set()
         self._gradients: list[Tensor] = []
@@ -54,7 +62,7 @@ class RecordedUpdate(Update):
 
     def begin(self) -> None:
         # The first update of a run is not recorded: optimizers create their state in it, and libraries initialize.
-        self._recording = all(optimizer.state for optimizer in self.optimizers)
+        self._recording = not self._given_up and all(optimizer.state for optimizer in self.optimizers)
         parameters = list(self.parallel.model.parameters())
         if not self._gradients:
             self._gradients = [torch.empty_like(parameter) for parameter in parameters]
@@ -71,24 +79,55 @@ class RecordedUpdate(Update):
             for module in self.parallel.model.modules():
                 if isinstance(module, SinusoidalPositions):
                     module(0, max(shape[1:]))  # Grow its table now: recording allows no copy from the CPU.
-            self._passes[shape] = _RecordedPass(batch.to(self.device), partial(self._pass, self.parallel), self._record)
+            run = partial(self._pass, self.parallel)
+            recorded = self._unless_it_fails(lambda: _RecordedPass(batch.to(self.device), run, self._record))
+            if recorded is None:
+                return super().add(batch, share, last=last)
+            self._passes[shape] = recorded
             # Keep every table of positions: older graphs still read from it after a longer one has replaced it.
             self._tables.update(self.parallel.model.buffers())
         return self._passes[shape](batch, share)
 
     def clip(self) -> float:
         if self._recording and self._replay_clip is None:
-            self._replay_clip = self._record(self._clip)
+            self._replay_clip = self._unless_it_fails(lambda: self._record(self._clip))
         return float((self._replay_clip or self._clip)())
 
+    def free_memory(self) -> bool:
+        if not self._passes:
+            return False
+        self._give_up("their memory is needed")
+        return True
+
     def _step(self) -> None:
+        step = super()._step
         if self._recording and self._replay_step is None:
-            self._replay_step = self._record(super()._step)
-        (self._replay_step or super()._step)()
+            self._replay_step = self._unless_it_fails(lambda: self._record(step))
+        (self._replay_step or step)()
         self._recording = False  # Passes outside an update, as in `rehearsal`, use no graphs.
+
+    def _unless_it_fails(self, recording: Callable[[], T]) -> T | None:
+        """What `recording` returns; None if PyTorch cannot record that, and then nothing will be recorded any more."""
+        try:
+            return recording()
+        except RuntimeError as error:
+            why = "out of memory" if is_out_of_memory(error) else str(error).partition("\n")[0]
+        self._give_up(f"recording one has failed: {why}")
+        return None
+
+    def _give_up(self, why: str) -> None:
+        """Forget everything recorded, which frees its memory, and record no more."""
+        self._given_up, self._recording = True, False
+        self._passes.clear()
+        self._tables.clear()
+        self._replay_clip = self._replay_step = None
+        log.warning("from now on updates run without CUDA graphs, which small models notice: %s", why)
 
     def _padded_shape(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         rows, source, target = (round_up(int(size)) for size in shape)
+        shorter, longer = sorted((source, target))
+        if longer < 2 * shorter and rows * longer <= FEW_TOKENS:
+            source = target = longer
         longest = self.parallel.model.longest
         return rows, min(source, longest), min(target, longest)
 
@@ -103,8 +142,8 @@ class _RecordedPass:
 
     def __init__(self, batch: Batch, work: Callable[[Batch, Tensor], Tensor], record: Callable[[Work], Work]) -> None:
         self.batch = batch
-        self.share = batch.source_BS.new_zeros((), dtype=torch.float32)
-        self._replay = record(lambda: work(self.batch, self.share))
+        self.share = share = batch.source_BS.new_zeros((), dtype=torch.float32)
+        self._replay = record(lambda: work(batch, share))
 
     def __call__(self, batch: Batch, share: float) -> Tensor:
         for own, new in zip(vars(self.batch).values(), vars(batch).values(), strict=True):
@@ -122,8 +161,12 @@ class CudaGraphs:
 
     def __call__(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
+        # The outer context goes back to the usual stream, which PyTorch's does not if recording fails at its end.
         # Other threads, such as the one that writes training states, may use the GPU meanwhile.
-        with torch.cuda.graph(graph, pool=self._memory, capture_error_mode="thread_local"):
+        with (
+            torch.cuda.stream(torch.cuda.current_stream()),
+            torch.cuda.graph(graph, pool=self._memory, capture_error_mode="thread_local"),
+        ):
             result = work()
 
         def replay() -> Any:

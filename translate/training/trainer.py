@@ -79,7 +79,8 @@ class Trainer:
         identity: dict[str, Any],
         processes: Processes,
     ) -> None:
-        self.parallel = build_parallel(config.parallel, model, processes)
+        with explained_lack_of_memory(lambda: f"before training; {remedies(config, processes.local_count)}"):
+            self.parallel = build_parallel(config.parallel, model, processes)
         if config.activation_checkpointing:
             recompute_blocks(model)
         self.model = model
@@ -116,7 +117,8 @@ class Trainer:
                 f"after {self.total_steps}; raise that limit, or restore its earlier value"
             )
         seed = (self.plan.seed, self.progress.step)
-        unpack(tensors, self.parallel, self.update.optimizers, self.processes, seed)
+        with explained_lack_of_memory(lambda: f"while the training state is loaded; {self._remedies()}"):
+            unpack(tensors, self.parallel, self.update.optimizers, self.processes, seed)
 
     def _expect_the_same(self, number: int, what: str) -> None:
         if not self.processes.agree_on(number):
@@ -338,7 +340,7 @@ class Trainer:
         progress = self.progress
         started = time.perf_counter()
         model.eval()
-        validation = self.processes.on_first(lambda: self.validate_model(model, self.guard.check))
+        validation = self._validation_of(model)
         assert self.config.best is not None, "load_config fills it in"
         # NaN, from a model that has diverged, counts as the worst metric; but any model is better than none.
         metric, nll = number_or_worst(validation.metric(self.config.best)), -number_or_worst(-validation.nll)
@@ -361,6 +363,15 @@ class Trainer:
         self.metrics.write(kind, values, {"seconds": seconds})
         self.bar.say(describe(values, validation))
         return better
+
+    def _validation_of(self, model: Model) -> Validation:
+        """Validate a model; if memory runs out with a single sentence, again without what only makes updates faster."""
+        try:
+            return self.processes.on_first(lambda: self.validate_model(model, self.guard.check))
+        except DataError:
+            if not self.update.free_memory():
+                raise
+        return self.processes.on_first(lambda: self.validate_model(model, self.guard.check))
 
     def _log(self) -> None:
         """Write a row of the metrics log: loss and speed since the last row."""
