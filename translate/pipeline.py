@@ -1,6 +1,5 @@
 """From a config to a trained model: the only file that knows every stage."""
 
-import hashlib
 import json
 import logging
 import math
@@ -38,7 +37,7 @@ from translate.starting import load_start, prepare_model
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore
-from translate.training.distributed import SINGLE_PROCESS, Processes
+from translate.training.distributed import SINGLE_PROCESS, Processes, number_from
 from translate.training.interrupt import InterruptGuard
 from translate.training.progress import Progress, Validation, for_json, total_updates
 from translate.training.snapshots import Snapshots
@@ -225,8 +224,7 @@ def refuse_different(identity: Mapping[str, Any], processes: Processes) -> None:
     """
     config = {key: value for key, value in flat(identity["config"]).items() if not is_place(key)}
     given = json.dumps({**identity, "config": config}, sort_keys=True).encode()
-    # 48 bits, which a floating-point number holds exactly.
-    if not processes.agree_on(int.from_bytes(hashlib.sha256(given).digest()[:6], "big")):
+    if not processes.agree_on(number_from(given)):
         raise ConfigError(
             "the processes of this run have different settings or text; give all of them the same config, overrides "
             "and files"

@@ -154,6 +154,7 @@ def test_the_largest_batch_is_the_one_that_is_largest_when_padded(padded: bool, 
             trainer.config,
             trainer.device,
             torch.float32,
+            updates=trainer.total_steps,
             record=lambda work: work,
         )
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)

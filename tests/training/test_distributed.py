@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import nn
 from torch.torch_version import TorchVersion
 
@@ -188,16 +190,57 @@ def test_a_run_on_the_cpu_leaves_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert "random.cuda" not in pack(Single(nn.Linear(2, 2), SINGLE_PROCESS), [], SINGLE_PROCESS)
 
 
-def test_more_processes_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+@pytest.fixture
+def devices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The identifiers of the CUDA devices that a process sees; a test may change them."""
+    seen = ["GPU-a", "GPU-b", "GPU-c"]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(seen))
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: None)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace(uuid=seen[number]))
     monkeypatch.delenv("LOCAL_RANK", raising=False)
-    assert group_of(3, 4).own_device(torch.device("cpu")) == torch.device("cpu")
+    return seen
+
+
+def own_devices(monkeypatch: pytest.MonkeyPatch, ranks: Iterable[int], count: int) -> list[torch.device]:
+    """What each of `count` processes chooses, which here ask in turn."""
+    told: dict[int, float] = {}
+
+    def gather(self: Group, number: float) -> NDArray[np.float64]:
+        told[self.rank] = number
+        return np.array([[told.get(rank, -rank)] for rank in range(count)])
+
+    monkeypatch.setattr(Group, "gather", gather)
+    return [group_of(rank, count).own_device(torch.device("cuda")) for rank in ranks]
+
+
+def test_each_process_has_its_own_device(devices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [device.index for device in own_devices(monkeypatch, range(3), 3)] == [0, 1, 2]
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert [device.index for device in own_devices(monkeypatch, [4], 6)] == [1]
+    assert group_of(4, 6).own_device(torch.device("cpu")) == torch.device("cpu")
+
+
+def test_a_launcher_that_shows_each_process_its_own_device(devices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[float] = []
+    monkeypatch.setattr(Group, "gather", lambda self, number: told.append(number) or np.array(told)[:, None])
+    for rank in range(3):
+        devices[:] = [f"GPU-{rank}"]
+        monkeypatch.setenv("LOCAL_RANK", str(rank))
+        assert group_of(rank, rank + 1).own_device(torch.device("cuda")).index == 0
+
+
+def test_more_processes_than_devices(devices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError) as caught:
-        group_of(3, 4).own_device(torch.device("cuda"))
+        own_devices(monkeypatch, range(4), 4)
     assert str(caught.value) == (
         "more processes than CUDA devices: this machine has 3; "
         "lower processes or torchrun's --nproc-per-node, or use device=cpu"
     )
+
+
+def test_devices_without_identifiers_are_trusted(devices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace())
+    assert [device.index for device in own_devices(monkeypatch, range(4), 4)] == [0, 1, 2, 0]
 
 
 def test_a_device_that_another_program_fills(monkeypatch: pytest.MonkeyPatch) -> None:

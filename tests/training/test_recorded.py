@@ -4,6 +4,7 @@ What is recorded runs here as it is, on a CPU; tests/integration/test_gpu.py rep
 """
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from translate.training.recorded import RecordedUpdate, Work, round_up
 from translate.training.update import Update
 
 CPU, SIZE = torch.device("cpu"), 30
+SHORT, LONG = 1000, 1001  # updates of a run
 # Without biases of keys, whose gradients are rounding alone.
 SMALL: dict[str, Any] = {"d_model": 16, "ffn": 24, "heads": 2, "encoder_layers": 1, "dropout": 0.0, "qkv_bias": False}
 
@@ -82,6 +84,11 @@ def trained(kind: type[Update], training: dict[str, Any], labels: bool = False, 
     return reports, {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
+def recorded_update(model: Model, record: Callable[[Work], Work] = lambda work: work, updates: int = LONG) -> Update:
+    config = Config().training
+    return RecordedUpdate(Single(model, SINGLE_PROCESS), config, CPU, torch.float32, updates=updates, record=record)
+
+
 @pytest.mark.parametrize("labels", [False, True], ids=["translation", "labels"])
 @pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
@@ -94,19 +101,18 @@ def test_replayed_updates_do_the_same(kind: str, r_drop: float, labels: bool) ->
 
     training = {"optimizer": {"kind": kind}, "r_drop": r_drop}
     reports, weights = trained(Update, training, labels)
-    found_reports, found = trained(RecordedUpdate, training, labels, record=record)
+    found_reports, found = trained(RecordedUpdate, training, labels, updates=LONG, record=record)
     torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found, weights, rtol=1e-3, atol=1e-5)
-    # Clipping, the step, and the shapes of all batches but those of the first update. In translation, (3, 5, 10) and
-    # (2, 10, 10) are there twice.
-    assert len(recorded) == 2 + 3
+    # Clipping, the step, and the shapes of all batches but those of the first update: (3, 5, 10) is there twice.
+    assert len(recorded) == 2 + (3 if labels else 4)
 
 
 def test_learned_positions_are_enough_for_a_batch_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
     longest = SMALL | {"positions": "learned", "max_positions": 11}  # which `round_up` makes 12
     monkeypatch.setitem(globals(), "small_model", lambda _: build_translator(**longest))
     reports, weights = trained(Update, {})
-    found_reports, found = trained(RecordedUpdate, {}, record=lambda work: work)
+    found_reports, found = trained(RecordedUpdate, {}, updates=LONG, record=lambda work: work)
     torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found, weights, rtol=1e-3, atol=1e-5)
 
@@ -114,13 +120,13 @@ def test_learned_positions_are_enough_for_a_batch_with_room(monkeypatch: pytest.
 def test_no_more_shapes_are_recorded_than_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("translate.training.recorded.MOST_SHAPES", 1)
     recorded: list[Work] = []
-    found_reports, _ = trained(RecordedUpdate, {}, record=lambda work: recorded.append(work) or work)
+    found_reports, _ = trained(RecordedUpdate, {}, updates=LONG, record=lambda work: recorded.append(work) or work)
     reports, _ = trained(Update, {})
     torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
     assert len(recorded) == 2 + 1
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_updates_go_on_when_recording_fails(number: int, caplog: pytest.LogCaptureFixture) -> None:
     recorded: list[Work] = []
 
@@ -131,7 +137,7 @@ def test_updates_go_on_when_recording_fails(number: int, caplog: pytest.LogCaptu
         return work
 
     reports, weights = trained(Update, {})
-    found_reports, found = trained(RecordedUpdate, {}, record=record)
+    found_reports, found = trained(RecordedUpdate, {}, updates=LONG, record=record)
     torch.testing.assert_close(found_reports, reports, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found, weights, rtol=1e-3, atol=1e-5)
     (message,) = caplog.messages
@@ -143,7 +149,7 @@ def test_whatever_else_cannot_be_recorded_is_named(caplog: pytest.LogCaptureFixt
     def record(work: Work) -> Work:
         raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nSearch for `cudaErrorStr")
 
-    trained(RecordedUpdate, {}, record=record)
+    trained(RecordedUpdate, {}, updates=LONG, record=record)
     assert caplog.text.endswith("has failed: CUDA error: operation not permitted when stream is capturing\n")
 
 
@@ -157,7 +163,7 @@ def test_memory_of_recordings_is_freed_for_good(caplog: pytest.LogCaptureFixture
         recorded.append(weakref.ref(again))
         return again
 
-    update = RecordedUpdate(Single(small_model(), SINGLE_PROCESS), Config().training, CPU, torch.float32, record=record)
+    update = recorded_update(small_model(), record)
     freed = []
     for _ in range(3):
         freed.append(update.free_memory())
@@ -174,9 +180,7 @@ def test_memory_of_recordings_is_freed_for_good(caplog: pytest.LogCaptureFixture
 
 def test_recordings_keep_the_gradients_that_they_add_to() -> None:
     model = small_model()
-    update = RecordedUpdate(
-        Single(model, SINGLE_PROCESS), Config().training, CPU, torch.float32, record=lambda work: work
-    )
+    update = recorded_update(model)
     update.begin()
     gradients = [parameter.grad for parameter in model.parameters()]
     model.zero_grad()  # As the rehearsal before a run does.
@@ -188,13 +192,7 @@ def test_nothing_is_recorded_between_updates() -> None:
     """Where a rehearsal passes a batch with gradients of its own, which are gone afterwards."""
     recorded: list[Work] = []
     model = small_model()
-    update = RecordedUpdate(
-        Single(model, SINGLE_PROCESS),
-        Config().training,
-        CPU,
-        torch.float32,
-        record=lambda work: recorded.append(work) or work,
-    )
+    update = recorded_update(model, lambda work: recorded.append(work) or work)
     for _ in range(2):
         update.begin()
         update.add(UPDATES[0][0], 1.0, last=True)
@@ -207,9 +205,7 @@ def test_nothing_is_recorded_between_updates() -> None:
 
 def test_a_table_that_recordings_read_outlives_the_longer_one_in_its_place() -> None:
     model = small_model()
-    update = RecordedUpdate(
-        Single(model, SINGLE_PROCESS), Config().training, CPU, torch.float32, record=lambda work: work
-    )
+    update = recorded_update(model)
     for _ in range(2):
         update.begin()
         update.add(UPDATES[0][0], 1.0, last=True)
@@ -235,7 +231,7 @@ def test_tables_of_positions_do_not_grow_while_something_is_recorded(lengths: tu
         grown.append(any(table is not tables[name] for name, table in model.named_buffers()))
         return lambda: result
 
-    update = RecordedUpdate(Single(model, SINGLE_PROCESS), Config().training, CPU, torch.float32, record=record)
+    update = recorded_update(model, record)
     update.begin()  # The first update of a run is not recorded.
     update.add(UPDATES[0][0], 1.0, last=True)
     update.step(0.01)
@@ -259,7 +255,7 @@ def test_what_is_replayed(
 ) -> None:
     monkeypatch.setattr("translate.training.recorded.CudaGraphs", lambda: None)
     config = Config.model_validate({"training": settings}).training
-    update = build_update(way(small_model(), SINGLE_PROCESS), config, torch.device(device), torch.float32)
+    update = build_update(way(small_model(), SINGLE_PROCESS), config, torch.device(device), torch.float32, updates=LONG)
     assert isinstance(update, RecordedUpdate) == replayed
 
 
@@ -289,24 +285,25 @@ def test_padding_to_its_own_shape_leaves_the_masks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "padded"),
+    ("shape", "padded", "padded_alike"),
     [
-        ((9, 13, 8), (10, 14, 14)),
-        ((9, 8, 13), (10, 14, 14)),
-        ((9, 14, 7), (10, 14, 7)),  # one side twice as long as the other
-        ((9, 2, 1), (10, 2, 1)),  # a label
-        ((9, 1, 1), (10, 1, 1)),
-        ((256, 16, 9), (256, 16, 16)),
-        ((257, 16, 9), (320, 16, 10)),  # more than a few tokens
-        ((2, 70, 87), (2, 90, 90)),  # There are 90 positions: 87 would become 96.
+        ((9, 13, 8), (10, 14, 8), (10, 14, 14)),
+        ((9, 8, 13), (10, 8, 14), (10, 14, 14)),
+        ((9, 14, 7), (10, 14, 7), (10, 14, 7)),  # One side is twice as long as the other.
+        ((9, 2, 1), (10, 2, 1), (10, 2, 1)),  # a label
+        ((256, 16, 9), (256, 16, 10), (256, 16, 16)),
+        ((257, 16, 9), (320, 16, 10), (320, 16, 10)),  # more than a few tokens
+        ((2, 70, 87), (2, 80, 90), (2, 90, 90)),  # There are 90 positions: 87 would become 96.
     ],
 )
-def test_shapes_by_hand(shape: tuple[int, ...], padded: tuple[int, ...]) -> None:
-    short = build_translator(**SMALL, positions="learned", max_positions=90)
-    update = RecordedUpdate(Single(short, SINGLE_PROCESS), Config().training, CPU, torch.float32, record=lambda w: w)
+def test_shapes_by_hand(shape: tuple[int, ...], padded: tuple[int, ...], padded_alike: tuple[int, ...]) -> None:
+    """In a long run, and in a short one."""
     rows, source, target = (np.array([size]) for size in shape)
-    found = update.padded(Shapes(rows, source, target, rows * source, rows * target))
-    assert tuple(int(sizes[0]) for sizes in found[:3]) == padded
+    shapes = Shapes(rows, source, target, rows * source, rows * target)
+    model = build_translator(**SMALL, positions="learned", max_positions=90)
+    for updates, expected in ((LONG, padded), (SHORT, padded_alike)):
+        found = recorded_update(model, updates=updates).padded(shapes)
+        assert tuple(int(sizes[0]) for sizes in found[:3]) == expected
 
 
 @given(st.integers(1, 10**6))

@@ -218,9 +218,9 @@ def test_when_there_are_workers(
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     config = TrainingConfig.model_validate(settings)
-    assert build_update(Single(small_model(), SINGLE_PROCESS), config, CPU, torch.float32).workers == workers
+    assert build_update(Single(small_model(), SINGLE_PROCESS), config, CPU, torch.float32, updates=9).workers == workers
     several = type("Several", (Single,), {})(small_model(), SINGLE_PROCESS)
-    assert build_update(several, config, CPU, torch.float32).workers == 1
+    assert build_update(several, config, CPU, torch.float32, updates=9).workers == 1
 
 
 @pytest.mark.parametrize("processes", [1, 2])

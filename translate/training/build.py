@@ -10,11 +10,17 @@ from translate.training.threaded import ThreadedUpdate
 from translate.training.update import Update
 
 
-def build_update(parallel: Single, config: TrainingConfig, device: torch.device, dtype: torch.dtype) -> Update:
-    """The update for these settings: in a single process, with CUDA graphs on a GPU or threads on a CPU if possible."""
+def build_update(
+    parallel: Single, config: TrainingConfig, device: torch.device, dtype: torch.dtype, *, updates: int
+) -> Update:
+    """The update for these settings: in a single process, with CUDA graphs on a GPU or threads on a CPU if possible.
+
+    Args:
+        updates: how many the run will have.
+    """
     if type(parallel) is Single and not config.activation_checkpointing:
         if device.type == "cuda" and "graphs" not in config.plain:
-            return RecordedUpdate(parallel, config, device, dtype)
+            return RecordedUpdate(parallel, config, device, dtype, updates=updates)
         workers = worker_count(device)
         # PyTorch's own dropout, also in its attention, draws from one generator that all threads share: results would
         # depend on their timing.

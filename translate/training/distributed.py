@@ -5,6 +5,7 @@ the first (the main process, rank 0) validates and writes. This module knows not
 """
 
 import gc
+import hashlib
 import json
 import logging
 import os
@@ -238,14 +239,17 @@ class Group(Processes):
     def own_device(self, device: torch.device) -> torch.device:
         if device.type != "cuda":
             return device
-        number, devices = number_in_environment("LOCAL_RANK", self.rank), torch.cuda.device_count()
-        if number >= devices:
+        devices = torch.cuda.device_count()
+        # Some launchers show each process no other device than its own, or do not set LOCAL_RANK.
+        number = number_in_environment("LOCAL_RANK", self.rank) % devices
+        with explained_lack_of_memory(lambda: f"on CUDA device {number}; does another program use it?"):
+            torch.cuda.set_device(number)
+        name = str(getattr(torch.cuda.get_device_properties(number), "uuid", self.rank))
+        if len(np.unique(self.gather(number_from(name.encode())))) < self.count:
             raise ConfigError(
                 f"more processes than CUDA devices: this machine has {devices}; "
                 "lower processes or torchrun's --nproc-per-node, or use device=cpu"
             )
-        with explained_lack_of_memory(lambda: f"on CUDA device {number}; does another program use it?"):
-            torch.cuda.set_device(number)
         return torch.device("cuda", number)
 
     def at_the_end(self, work: Callable[[], object]) -> None:
@@ -323,6 +327,11 @@ def parts_of(batches: Sequence[Indices], number: int, count: int) -> list[Part]:
     split = [(batch, batch[number::count]) for batch in batches[even:]]
     whole = [Part(batch, 1) for batch in batches[number:even:count]]
     return whole + [Part(own, 1) if len(own) else Part(batch[:1], 0) for batch, own in split]
+
+
+def number_from(data: bytes) -> int:
+    """A number that other data almost certainly does not give: 48 bits, which processes can exchange as a float."""
+    return int.from_bytes(hashlib.sha256(data).digest()[:6], "big")
 
 
 def seed_of(*numbers: int) -> int:

@@ -17,9 +17,9 @@ from translate.model.positions import SinusoidalPositions
 from translate.training.parallel import Single
 from translate.training.update import Forward, Update
 
-# Up to so many tokens of the longer side, a pass takes a GPU little longer if the other side is padded to the same
-# length, and recording takes as long as ten passes of a small model. So such batches have fewer shapes.
-FEW_TOKENS = 4096
+# In a run of so few updates, recording takes a good part of the time. So batches get fewer shapes, by more padding, if
+# they have so few tokens on their longer side that a GPU is not busy with them.
+FEW_UPDATES, FEW_TOKENS = 1000, 4096
 MOST_SHAPES = 500  # shapes of batches with a graph, which takes memory; batches of other shapes run without graphs
 
 T = TypeVar("T")
@@ -35,6 +35,7 @@ class RecordedUpdate(Update):
     of memory, updates go on operation by operation.
 
     Args:
+        updates: how many the run will have.
         record: records what a function does on the GPU, and returns a function that does it again.
     """
 
@@ -45,9 +46,11 @@ class RecordedUpdate(Update):
         device: torch.device,
         dtype: torch.dtype,
         *,
+        updates: int,
         record: Callable[[Work], Work] | None = None,
     ) -> None:
         super().__init__(parallel, config, device, dtype, recorded=True)
+        self._pads_alike = updates <= FEW_UPDATES
         self._record = record or CudaGraphs()
         self._given_up = self._recording = False
         self._passes: dict[tuple[int, ...], _RecordedPass] = {}
@@ -126,7 +129,7 @@ class RecordedUpdate(Update):
     def _padded_shape(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         rows, source, target = (round_up(int(size)) for size in shape)
         shorter, longer = sorted((source, target))
-        if longer < 2 * shorter and rows * longer <= FEW_TOKENS:
+        if self._pads_alike and longer < 2 * shorter and rows * longer <= FEW_TOKENS:
             source = target = longer
         longest = self.parallel.model.longest
         return rows, min(source, longest), min(target, longest)

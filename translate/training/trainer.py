@@ -100,7 +100,7 @@ class Trainer:
         self.micro_batches = 1  # into which each batch is split; doubled when memory runs out
         self.updates_per_epoch = len(plan.epoch(0))
         self.total_steps = total_updates(config, self.updates_per_epoch)
-        self.update = build_update(self.parallel, config, device, dtype)
+        self.update = build_update(self.parallel, config, device, dtype, updates=self.total_steps)
         self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
 
     def resume(self, tensors: dict[str, Tensor], progress: Progress) -> None:
