@@ -18,6 +18,7 @@ from torch import Tensor
 from translate import device
 from translate import validation as validation_module
 from translate.errors import CheckpointError
+from translate.model.layers import DecoderLayer
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training import interrupt as interrupt_module
@@ -26,6 +27,7 @@ from translate.training.interrupt import Interrupted
 from translate.training.progress import Progress
 from translate.training.tracking import MetricsLog
 from translate.training.trainer import Trainer
+from translate.training.update import Update
 from translate.validation import Validator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,6 +67,44 @@ def test_sigterm_at_any_update(number: int, tiny: TinyProject, uninterrupted: Ca
     stop(sigterm, update(number), tiny)
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == number
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "moment",
+    [(Update, "gradients", 1), (Update, "gradients", 5), (DecoderLayer, "forward", 5)],
+    ids=["at the beginning", "forward pass", "backward pass"],
+)
+@pytest.mark.parametrize(
+    "settings",
+    [(), VARIANTS["accumulation"], VARIANTS["R-Drop"], ("training.activation_checkpointing=true",)],
+    ids=str,
+)
+def test_an_update_that_would_take_long_is_made_again(
+    settings: tuple[str, ...],
+    moment: tuple[Any, str, int],
+    tiny: TinyProject,
+    monkeypatch: pytest.MonkeyPatch,
+    uninterrupted: Callable[..., RunFolder],
+) -> None:
+    monkeypatch.setattr(interrupt_module, "WORTH_WAITING", -1.0)
+    begun, made = counted(monkeypatch, Trainer, "_update"), counted(monkeypatch, Update, "step")
+    stop(sigterm, moment, tiny, *settings)
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == len(made) == len(begun) - 1
+    assert_same_run(train(tiny.config(*settings), resume=True), uninterrupted(*settings))
+
+
+def counted(patch: pytest.MonkeyPatch, owner: type, name: str) -> list[None]:
+    """A list that grows with each call of this method."""
+    calls: list[None] = []
+    original = getattr(owner, name)
+
+    def counting(*arguments: Any, **keywords: Any) -> Any:
+        calls.append(None)
+        return original(*arguments, **keywords)
+
+    patch.setattr(owner, name, counting)
+    return calls
 
 
 def test_the_time_of_updates_is_kept_with_their_tokens(tiny: TinyProject) -> None:

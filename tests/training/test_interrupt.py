@@ -45,6 +45,25 @@ def test_when_training_is_over_a_signal_does_what_it_did_before(number: signal.S
 
 
 @POSIX
+def test_what_is_under_way_may_take_a_second_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with InterruptGuard() as guard:
+        guard.check_if_late()
+        os.kill(os.getpid(), signal.SIGTERM)
+        guard.check_if_late()
+        now = 101.0
+        guard.check_if_late()
+        now = 101.1
+        with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+            guard.check_if_late()
+        if interrupt.HANGUP is not None:  # Another signal does not prolong it.
+            os.kill(os.getpid(), interrupt.HANGUP)
+            with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+                guard.check_if_late()
+
+
+@POSIX
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_torchrun_may_send_the_same_signal_again(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[int] = []

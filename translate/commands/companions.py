@@ -136,8 +136,8 @@ def _end_without(
 ) -> None:
     """End this process some time after one of the others has died, unless the context has been `left` by then.
 
-    With gloo, the next exchange with a dead process fails. With NCCL, and while they connect, this process could wait
-    for it forever.
+    With gloo, the next exchange with a dead process fails, but in one of some 200 cases does not. With NCCL, and while
+    they connect, this process could wait for it forever, too.
     """
     while not left.wait(1.0):
         # Codes above 128 mean that a process stopped in order after a signal: this one may still be saving.

@@ -15,6 +15,7 @@ from types import FrameType, TracebackType
 SHUTDOWN = timedelta(seconds=10)  # time for one of several processes to print its last message when the run ends
 GRACE = 5.0  # seconds for a process to shut down cleanly after a second signal
 ECHO = 0.5  # seconds within which another signal counts as a duplicate, not as a second request
+WORTH_WAITING = 1.0  # seconds that an update may still take after a signal; then it is abandoned
 # Sent when the terminal closes, as when ssh loses its connection; not on Windows.
 HANGUP = getattr(signal, "SIGHUP", None)
 
@@ -67,6 +68,7 @@ class InterruptGuard:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._since = math.inf
         self._asked = False
         self._echoes = Echoes()
 
@@ -86,8 +88,14 @@ class InterruptGuard:
         if self.received is not None:
             raise Interrupted(self.received)
 
+    def check_if_late(self) -> None:
+        """Raise Interrupted if a signal has come, and not just now."""
+        if time.monotonic() - self._since > WORTH_WAITING:
+            self.check()
+
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        self.received = self.received or number
+        if self.received is None:
+            self.received, self._since = number, time.monotonic()
         if number == HANGUP or under_torchrun() or self._echoes.includes_this():
             return
         if self._asked:

@@ -69,13 +69,14 @@ class Muon(Optimizer):
                 self.state[matrix]["momentum_buffer"] = torch.zeros_like(gradient)
         means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
         torch._foreach_lerp_(means, gradients, 1 - momentum)
-        torch._foreach_lerp_(gradients, means, momentum)  # In place, because FSDP before PyTorch 2.13 has no other one.
+        # In place, and `steps` split instead of unbound, because older versions of PyTorch cannot do these with FSDP.
+        torch._foreach_lerp_(gradients, means, momentum)
         ahead = torch.stack(gradients)
         torch._foreach_mul_(matrices, 1 - lr * weight_decay)
         # All rows of a matrix depend on each other. Left to itself, PyTorch may divide the stack among processes by
         # matrices, and then cannot take it apart.
         steps = 0.2 * scale * lr * orthogonalize(replicated(ahead), self.dtype).to(ahead.dtype)
-        torch._foreach_sub_(matrices, list(steps))
+        torch._foreach_sub_(matrices, [step.squeeze(0) for step in steps.split(1)])
 
 
 def orthogonalize(matrices_NRC: Tensor, dtype: torch.dtype) -> Tensor:

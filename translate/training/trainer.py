@@ -17,6 +17,7 @@ from translate.config.training import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
 from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.build import Model
+from translate.training.abandon import let_blocks_check
 from translate.training.build import build_update
 from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.distributed import Processes
@@ -83,6 +84,8 @@ class Trainer:
             self.parallel = build_parallel(config.parallel, model, processes)
         if config.activation_checkpointing:
             recompute_blocks(model)
+        if processes.count == 1 and device.type == "cpu":  # Several would have to agree; updates on a GPU are short.
+            let_blocks_check(model, lambda: self.guard.check_if_late())
         self.model = model
         self.dataset = dataset
         self.plan = plan
@@ -95,6 +98,7 @@ class Trainer:
         self.identity = identity
         self.processes = processes
         self.progress = Progress()
+        self.guard = InterruptGuard()  # until `train` is given another
         self.signal = 0  # the number of a signal that any of the processes has received
         self.rehearsal_seconds = self.validation_seconds = 0.0
         self.micro_batches = 1  # into which each batch is split; doubled when memory runs out
@@ -238,7 +242,13 @@ class Trainer:
         started = time.perf_counter()
         progress = self.progress
         rate = self._learning_rate(progress.step + 1)
-        sums = self._of_all_processes(self._until_it_fits(lambda: self._gradients_from_zero(batches), batches))
+        random = torch.get_rng_state()
+        try:
+            own_sums = self._until_it_fits(lambda: self._gradients_from_zero(batches), batches)
+        except Interrupted:
+            torch.set_rng_state(random)  # When the run is resumed, it begins with this update.
+            raise
+        sums = self._of_all_processes(own_sums)
         norm = self.update.clip()
         if math.isfinite(norm):
             self.update.step(rate)
