@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
+from torch.torch_version import TorchVersion
 
 from translate.errors import ConfigError
 from translate.model.build import Model
@@ -90,10 +91,11 @@ class Sharded(Single):
 
         super().__init__(model, processes)
         device_type = next(model.parameters()).device.type
-        if device_type == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):  # as in 2.6
+        # 2.6 lacks what it takes; 2.7 and 2.8 add up gradients in place of averaging them.
+        if device_type == "cpu" and TorchVersion(torch.__version__) < "2.9":
             raise ConfigError(
                 f"training.parallel: fsdp does not work on CPUs with PyTorch {torch.__version__}; "
-                "install a newer one, or use training.parallel: ddp"
+                "install 2.9 or later, or use training.parallel: ddp"
             )
         self.copy = copy.deepcopy(model) if processes.rank == 0 else None
         # FSDP warns for each projection that changing its output in place would drop a hook. Only the loss changes one,
