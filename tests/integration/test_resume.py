@@ -94,6 +94,18 @@ def test_an_update_that_would_take_long_is_made_again(
     assert_same_run(train(tiny.config(*settings), resume=True), uninterrupted(*settings))
 
 
+@pytest.mark.slow
+def test_the_state_before_an_abandoned_update_is_written_once(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, uninterrupted: Callable[..., RunFolder]
+) -> None:
+    monkeypatch.setattr(interrupt_module, "WORTH_WAITING", -1.0)
+    often = "training.checkpoint_every=1"
+    saved = counted(monkeypatch, StateStore, "save")
+    stop(sigterm, (Update, "gradients", 5), tiny, often)
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == len(saved) > 2
+    assert_same_run(train(tiny.config(often), resume=True), uninterrupted(often))
+
+
 def counted(patch: pytest.MonkeyPatch, owner: type, name: str) -> list[None]:
     """A list that grows with each call of this method."""
     calls: list[None] = []

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -201,28 +200,34 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def own_devices(monkeypatch: pytest.MonkeyPatch, ranks: Iterable[int], count: int) -> list[torch.device]:
-    """What each of `count` processes chooses, which here ask in turn."""
-    told: dict[int, float] = {}
+def own_devices(monkeypatch: pytest.MonkeyPatch, kinds: dict[int, str], count: int) -> list[torch.device]:
+    """What processes choose that ask for these kinds of devices, by rank, one after the other, among `count`."""
+    told: dict[int, tuple[float, ...]] = {}
 
-    def gather(self: Group, number: float) -> NDArray[np.float64]:
-        told[self.rank] = number
-        return np.array([[told.get(rank, -rank)] for rank in range(count)])
+    def gather(self: Group, *numbers: float) -> NDArray[np.float64]:
+        told[self.rank] = numbers
+        return np.array([told.get(rank, (numbers[0], -rank)) for rank in range(count)])
 
     monkeypatch.setattr(Group, "gather", gather)
-    return [group_of(rank, count).own_device(torch.device("cuda")) for rank in ranks]
+    return [group_of(rank, count).own_device(torch.device(kind)) for rank, kind in kinds.items()]
 
 
 def test_each_process_has_its_own_device(devices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [device.index for device in own_devices(monkeypatch, range(3), 3)] == [0, 1, 2]
+    found = own_devices(monkeypatch, dict.fromkeys(range(3), "cuda"), 3)
+    assert [device.index for device in found] == [0, 1, 2]
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert [device.index for device in own_devices(monkeypatch, [4], 6)] == [1]
-    assert group_of(4, 6).own_device(torch.device("cpu")) == torch.device("cpu")
+    assert own_devices(monkeypatch, {4: "cuda"}, 6) == [torch.device("cuda", 1)]
+    assert own_devices(monkeypatch, dict.fromkeys(range(6), "cpu"), 6) == [torch.device("cpu")] * 6
+
+
+def test_processes_that_find_different_kinds_of_devices(devices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"some processes of this run find a CUDA device, .*; use device=cpu for all"):
+        own_devices(monkeypatch, {0: "cuda", 1: "cpu"}, 2)
 
 
 def test_a_launcher_that_shows_each_process_its_own_device(devices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[float] = []
-    monkeypatch.setattr(Group, "gather", lambda self, number: told.append(number) or np.array(told)[:, None])
+    told: list[tuple[float, ...]] = []
+    monkeypatch.setattr(Group, "gather", lambda self, *numbers: told.append(numbers) or np.array(told))
     for rank in range(3):
         devices[:] = [f"GPU-{rank}"]
         monkeypatch.setenv("LOCAL_RANK", str(rank))
@@ -231,7 +236,7 @@ def test_a_launcher_that_shows_each_process_its_own_device(devices: list[str], m
 
 def test_more_processes_than_devices(devices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError) as caught:
-        own_devices(monkeypatch, range(4), 4)
+        own_devices(monkeypatch, dict.fromkeys(range(4), "cuda"), 4)
     assert str(caught.value) == (
         "more processes than CUDA devices: this machine has 3; "
         "lower processes or torchrun's --nproc-per-node, or use device=cpu"
@@ -240,7 +245,8 @@ def test_more_processes_than_devices(devices: list[str], monkeypatch: pytest.Mon
 
 def test_devices_without_identifiers_are_trusted(devices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace())
-    assert [device.index for device in own_devices(monkeypatch, range(4), 4)] == [0, 1, 2, 0]
+    found = own_devices(monkeypatch, dict.fromkeys(range(4), "cuda"), 4)
+    assert [device.index for device in found] == [0, 1, 2, 0]
 
 
 def test_a_device_that_another_program_fills(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,12 @@ class Processes:
         yield
 
     def own_device(self, device: torch.device) -> torch.device:
-        """This process's own device of this kind. ConfigError if there are more processes than devices."""
+        """This process's own device of this kind.
+
+        Raises:
+            ConfigError: there are more processes than devices, or others want another kind.
+            TrainingError: the device is full.
+        """
         return device
 
     def at_the_end(self, work: Callable[[], object]) -> None:
@@ -237,20 +242,25 @@ class Group(Processes):
             self.gather(0)
 
     def own_device(self, device: torch.device) -> torch.device:
-        if device.type != "cuda":
-            return device
-        devices = torch.cuda.device_count()
-        # Some launchers show each process no other device than its own, or do not set LOCAL_RANK.
-        number = number_in_environment("LOCAL_RANK", self.rank) % devices
-        with explained_lack_of_memory(lambda: f"on CUDA device {number}; does another program use it?"):
-            torch.cuda.set_device(number)
-        name = str(getattr(torch.cuda.get_device_properties(number), "uuid", self.rank))
-        if len(np.unique(self.gather(number_from(name.encode())))) < self.count:
+        identifier = f"CPU {self.rank}"
+        if device.type == "cuda":
+            # Some launchers show each process no other device than its own, or do not set LOCAL_RANK.
+            number = number_in_environment("LOCAL_RANK", self.rank) % torch.cuda.device_count()
+            device = torch.device("cuda", number)
+            with explained_lack_of_memory(lambda: f"on CUDA device {number}; does another program use it?"):
+                torch.cuda.set_device(number)
+            identifier = str(getattr(torch.cuda.get_device_properties(number), "uuid", self.rank))
+        on_gpu, identifiers = self.gather(device.type == "cuda", number_from(identifier.encode())).T
+        if len(np.unique(on_gpu)) > 1:
             raise ConfigError(
-                f"more processes than CUDA devices: this machine has {devices}; "
+                "some processes of this run find a CUDA device, and others do not; use device=cpu for all"
+            )
+        if len(np.unique(identifiers)) < self.count:
+            raise ConfigError(
+                f"more processes than CUDA devices: this machine has {torch.cuda.device_count()}; "
                 "lower processes or torchrun's --nproc-per-node, or use device=cpu"
             )
-        return torch.device("cuda", number)
+        return device
 
     def at_the_end(self, work: Callable[[], object]) -> None:
         self._at_the_end.append(work)

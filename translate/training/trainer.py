@@ -5,6 +5,7 @@ It knows nothing of text, decoding, or where scores come from: validation is a f
 
 import math
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, Protocol, TypeVar
@@ -85,7 +86,13 @@ class Trainer:
         if config.activation_checkpointing:
             recompute_blocks(model)
         if processes.count == 1 and device.type == "cpu":  # Several would have to agree; updates on a GPU are short.
-            let_blocks_check(model, lambda: self.guard.check_if_late())
+            trainer = weakref.ref(self)  # Otherwise the model would keep the trainer, which keeps the model.
+
+            def check() -> None:
+                if (own := trainer()) is not None:
+                    own.guard.check_if_late()
+
+            let_blocks_check(model, check)
         self.model = model
         self.dataset = dataset
         self.plan = plan
@@ -99,6 +106,7 @@ class Trainer:
         self.processes = processes
         self.progress = Progress()
         self.guard = InterruptGuard()  # until `train` is given another
+        self.saved_step = -1  # after which this process has saved the newest state
         self.signal = 0  # the number of a signal that any of the processes has received
         self.rehearsal_seconds = self.validation_seconds = 0.0
         self.micro_batches = 1  # into which each batch is split; doubled when memory runs out
@@ -417,11 +425,13 @@ class Trainer:
         values = {"progress": self.progress.to_dict(), "identity": self.identity}
         tensors = pack(self.parallel, self.update.optimizers, self.processes)
         self.processes.on_first(lambda: self.states.save(self.progress.step, tensors, values))
+        self.saved_step = self.progress.step
 
     def _save_at_the_end(self) -> None:
         unwritten = self.processes.on_first(self.states.unwritten)
         if unwritten is None:
-            self._save()
+            if self.saved_step < self.progress.step:  # An abandoned update leaves nothing new.
+                self._save()
         elif unwritten < self.progress.step:
             # Writing another one after it would take as long again, and whoever stops the run may not wait for that.
             self.bar.say(
