@@ -136,18 +136,16 @@ def _end_without(
 ) -> None:
     """End this process some time after one of the others has died, unless the context has been `left` by then.
 
-    With gloo, the next exchange with a dead process fails, but in one of some 200 cases does not. With NCCL, and while
-    they connect, this process could wait for it forever, too.
+    With gloo, the next exchange with a dead process fails, but gloo does not always notice: one all_gather in hundreds
+    waited on. With NCCL, and while they connect, this process could wait forever, too.
     """
+    from translate.training.distributed import has_ended
+
     while not left.wait(1.0):
         # Codes above 128 mean that a process stopped in order after a signal: this one may still be saving.
-        died = [code for other in others if (code := other.poll()) and code <= 128]
+        died = any((code := other.poll()) and code <= 128 for other in others)
         if died and not left.wait(SHUTDOWN.total_seconds()):
-            message = (
-                f"error: another process of this run has ended with exit code {died[0]}; see its error message. "
-                "Without one, it was killed, for example because memory ran out. Continue with the same command and "
-                "--resume"
-            )
+            message = f"error: {has_ended()}"
             if is_first_to_report(message):
                 complain(message)
             os._exit(2)

@@ -205,11 +205,7 @@ class Group(Processes):
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
             # NCCL may have failed for another reason, so quote it.
             detail = "" if "gloo" in str(error).lower() else f" ({first_line(error)})"
-            raise TrainingError(
-                f"another process of this run has ended, and this one cannot continue without it{detail}; "
-                "see its error message, or torchrun's report. Without either, it was killed, for example because "
-                "memory ran out. Continue with the same command and --resume"
-            ) from error
+            raise TrainingError(has_ended(detail)) from error
 
     def gather(self, *numbers: float) -> NDArray[np.float64]:
         return np.stack([row.numpy() for row in self.gather_tensors(torch.tensor(numbers, dtype=torch.float64))])
@@ -337,6 +333,15 @@ def parts_of(batches: Sequence[Indices], number: int, count: int) -> list[Part]:
     split = [(batch, batch[number::count]) for batch in batches[even:]]
     whole = [Part(batch, 1) for batch in batches[number:even:count]]
     return whole + [Part(own, 1) if len(own) else Part(batch[:1], 0) for batch, own in split]
+
+
+def has_ended(detail: str = "") -> str:
+    """What to say if another process has ended without which this one cannot continue."""
+    return (
+        f"another process of this run has ended, and this one cannot continue without it{detail}; "
+        "see its error message, or torchrun's report. Without either, it was killed, for example because "
+        "memory ran out. Continue with the same command and --resume"
+    )
 
 
 def number_from(data: bytes) -> int:
