@@ -138,7 +138,7 @@ class OnePass(BatchPlan):
 
     def epoch(self, number: int) -> Epoch:
         bounds = np.cumsum([0, *map(len, self.batches)])
-        return Epoch(self.pairs, bounds, np.arange(len(self.batches)), 1)
+        return Epoch(self.indices, bounds, np.arange(len(self.batches)), 1)
 
 
 def one_pass(job: Job, batches: Batches) -> OnePass:

@@ -85,7 +85,7 @@ def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
     """`config` with decoding.max_ratio estimated from the training pairs, unless it is set."""
     if config.decoding.max_ratio is not None:
         return config
-    lengths = plan.source_lengths[plan.pairs], plan.target_lengths[plan.pairs]
+    lengths = plan.source_lengths[plan.indices], plan.target_lengths[plan.indices]
     ratio = ratio_for(*lengths, config.decoding.max_extra)
     if ratio > LEAST_RATIO:
         log.info("decoding.max_ratio set to %g: training pairs have many target tokens per source token", ratio)

@@ -71,17 +71,17 @@ def prepare_model(
     if start:
         load_weights(model, start.weights)
     make_plain(model, config.training.plain)
-    check_lengths(model, text.train_set, plan.pairs, text.train, "or drop the sentence with data.filter.max_tokens")
+    check_lengths(model, text.train_set, plan.indices, text.train, "or drop the sentence with data.filter.max_tokens")
     every = np.arange(len(text.valid_set))
     check_lengths(model, text.valid_set, every, text.valid, "validation text is never dropped")
     return model
 
 
-def check_lengths(model: Model, dataset: Dataset, pairs: Indices, text: TextPair, remedy: str) -> None:
+def check_lengths(model: Model, dataset: Dataset, indices: Indices, text: TextPair, remedy: str) -> None:
     """DataError if one of these pairs is too long for the model's positions."""
-    widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[pairs]
+    widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[indices]
     if widths.max() > model.longest:
-        line = text.place(int(pairs[widths.argmax()]))
+        line = text.place(int(indices[widths.argmax()]))
         where = line if text.parts else f"{text.name} {line}"
         raise DataError(
             f"{where} has {widths.max()} tokens, including the end token, "

@@ -54,7 +54,7 @@ def test_each_pair_once_within_both_limits(
     plan = plan_of(pairs, max_tokens=max_tokens, max_sentences=max_sentences, accumulate=accumulate)
     updates = listed(plan, epoch)
     batches = [batch for update in updates for batch in update]
-    assert sorted(pair for batch in batches for pair in batch) == plan.pairs.tolist()
+    assert sorted(pair for batch in batches for pair in batch) == plan.indices.tolist()
     for batch in batches:
         assert batch
         widest = max(1 + max(pairs[(pair - 100) // 2]) for pair in batch)  # eos counted

@@ -89,7 +89,7 @@ def test_no_batch_takes_more_than_the_one_that_is_tried(settings: tuple[str, ...
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     needs = [passed(trainer, batch) for batch in batches]
     assert min(needs) < 0.9 * max(needs)
-    assert passed(trainer, largest.pairs) > 0.97 * max(needs)
+    assert passed(trainer, largest.indices) > 0.97 * max(needs)
 
 
 def train_on(trainer: Trainer, lengths: np.ndarray) -> None:
@@ -98,7 +98,7 @@ def train_on(trainer: Trainer, lengths: np.ndarray) -> None:
     source, target = (EncodedText.of([rng.integers(4, 20, length) for length in side]) for side in lengths.T)
     trainer.dataset = Dataset("made up", source, target)
     places = np.arange(len(lengths))
-    trainer.plan = replace(trainer.plan, pairs=places, source_lengths=lengths[:, 0], target_lengths=lengths[:, 1])
+    trainer.plan = replace(trainer.plan, indices=places, source_lengths=lengths[:, 0], target_lengths=lengths[:, 1])
 
 
 @pytest.mark.slow
@@ -111,9 +111,9 @@ def test_the_largest_batch_where_sides_differ_in_length(deep: str, tiny: TinyPro
     train_on(trainer, pairs)
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
-    assert passed(trainer, largest.pairs) > 0.97 * max(needs)
-    assert largest.longest == 1 + pairs[largest.pairs].max()
-    assert (pairs[largest.pairs, 0].mean() > pairs[largest.pairs, 1].mean()) == (deep == "encoder")
+    assert passed(trainer, largest.indices) > 0.97 * max(needs)
+    assert largest.longest == 1 + pairs[largest.indices].max()
+    assert (pairs[largest.indices, 0].mean() > pairs[largest.indices, 1].mean()) == (deep == "encoder")
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_the_largest_batch_may_be_one_of_few_long_rows(longer: str, tiny: TinyPr
     train_on(trainer, np.array([[3, 3]] * 100 + [[199, 3] if longer == "source" else [3, 199]] * 2))
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
-    assert passed(trainer, largest.pairs) > 0.97 * max(needs)
+    assert passed(trainer, largest.indices) > 0.97 * max(needs)
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_the_largest_batch_where_the_decoder_is_deep(heads: int, lengths: list[l
     train_on(trainer, np.array(lengths * 2))
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
-    assert passed(trainer, largest.pairs) > 0.97 * max(needs) > 1.1 * min(needs)
+    assert passed(trainer, largest.indices) > 0.97 * max(needs) > 1.1 * min(needs)
 
 
 @pytest.mark.parametrize(("padded", "rows"), [(False, 16), (True, 9)])
@@ -158,9 +158,9 @@ def test_the_largest_batch_is_the_one_that_is_largest_when_padded(padded: bool, 
             record=lambda work: work,
         )
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
-    assert len(largest.pairs) == rows
+    assert len(largest.indices) == rows
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
-    assert passed(trainer, largest.pairs) == max(needs) > min(needs)
+    assert passed(trainer, largest.indices) == max(needs) > min(needs)
 
 
 @pytest.mark.parametrize(("accumulate", "share"), [(1, 0.5), (2, 1.0)])
@@ -172,7 +172,7 @@ def test_the_rows_told_are_those_of_a_process(
     trainer.processes, trainer.bar = FirstOfTwo(), Bar(total=1, done=0)
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     trainer._rehearse(largest)
-    rows = math.ceil(share * len(largest.pairs))
+    rows = math.ceil(share * len(largest.indices))
     assert f" activations of {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
 
 
@@ -185,7 +185,7 @@ def test_the_rows_told_are_those_of_a_worker(
     trainer.update.workers, trainer.bar = 2, Bar(total=1, done=0)
     largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
     trainer._rehearse(largest)
-    rows = math.ceil(share * len(largest.pairs))
+    rows = math.ceil(share * len(largest.indices))
     assert f" activations of 2 times {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
 
 

@@ -250,7 +250,7 @@ def test_validation_text_is_never_filtered(
     epoch, validate = BatchPlan.epoch, Validator.__call__
 
     def spy_epoch(self: BatchPlan, number: int) -> Any:
-        trained.append(sorted(self.pairs.tolist()))
+        trained.append(sorted(self.indices.tolist()))
         return epoch(self, number)
 
     def spy_forced(model: Any, pairs: Any, indices: Any, *arguments: Any, **options: Any) -> Any:

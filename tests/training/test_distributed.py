@@ -71,11 +71,11 @@ def test_parts_are_the_batch(size: int, count: int) -> None:
     batch = np.arange(100, 100 + size)
     parts = [part for rank in range(count) for part in group_of(rank, count).parts([batch])[0]]
     assert len(parts) == count
-    counted = np.concatenate([part.pairs for part in parts if part.weight])
+    counted = np.concatenate([part.indices for part in parts if part.weight])
     assert sorted(counted.tolist()) == batch.tolist()
-    assert all(len(part.pairs) for part in parts)
+    assert all(len(part.indices) for part in parts)
     assert {part.weight for part in parts} <= {0, 1}
-    sizes = [part.weight * len(part.pairs) for part in parts]
+    sizes = [part.weight * len(part.indices) for part in parts]
     assert max(sizes) - min(sizes) <= 1
 
 
@@ -92,7 +92,7 @@ def test_every_part_of_a_batch_has_short_pairs_and_long_ones(count: int) -> None
 def test_pieces_are_the_part(size: int, pieces: int) -> None:
     split = Part(np.arange(size), 1).split(pieces)
     assert len(split) == min(size, pieces)
-    assert sorted(np.concatenate([piece.pairs for piece in split]).tolist()) == list(range(size))
+    assert sorted(np.concatenate([piece.indices for piece in split]).tolist()) == list(range(size))
     assert all(piece.weight == 1 for piece in split)
 
 
@@ -102,17 +102,17 @@ def test_whole_batches_go_to_processes_as_far_as_they_come_out_even(number: int,
     batches = [np.arange(10 * i, 10 * i + 6) for i in range(number)]
     parts = [group_of(rank, count).parts(batches)[0] for rank in range(count)]
     assert {len(own) for own in parts} == {number // count + number % count}  # all make as many backward passes
-    whole = [part.pairs.tolist() for own in parts for part in own if len(part.pairs) == 6]
+    whole = [part.indices.tolist() for own in parts for part in own if len(part.indices) == 6]
     even = number // count * count
     assert sorted(whole) == [batch.tolist() for batch in batches[:even]]
-    split = [pair for own in parts for part in own if len(part.pairs) < 6 for pair in part.pairs.tolist()]
+    split = [pair for own in parts for part in own if len(part.indices) < 6 for pair in part.indices.tolist()]
     assert sorted(split) == np.concatenate([*batches[even:], np.arange(0)]).tolist()
 
 
 def test_a_process_by_itself() -> None:
     batch = np.arange(3)
     ((part,),) = SINGLE_PROCESS.parts([batch])
-    assert part.pairs is batch
+    assert part.indices is batch
     assert part.weight == 1
     assert SINGLE_PROCESS.gather(1, 2.5).tolist() == [[1, 2.5]]
     tensor = torch.arange(3)

@@ -234,5 +234,5 @@ def test_workers_of_all_processes_share_an_update(number: int, processes: int) -
         parts += group.parts(batches, 2)
     assert len(parts) == 2 * processes
     assert len({len(own) for own in parts}) == 1
-    pairs = np.concatenate([part.pairs for own in parts for part in own])
+    pairs = np.concatenate([part.indices for own in parts for part in own])
     assert sorted(pairs.tolist()) == np.concatenate(batches).tolist()

@@ -93,22 +93,22 @@ class Pairs(Protocol):
     def labelled(self) -> bool: ...
 
 
-def make_batch(dataset: Pairs, indices: Sequence[int] | Indices) -> Batch:
-    """The pairs of `dataset` at `indices`, padded to the longest of each side."""
-    pairs = np.asarray(indices, dtype=np.int64)
-    source_ids, lengths = dataset.source.gather(pairs)
-    places_B = np.arange(len(pairs))
+def make_batch(pairs: Pairs, indices: Sequence[int] | Indices) -> Batch:
+    """The `pairs` at `indices`, padded to the longest of each side."""
+    lines = np.asarray(indices, dtype=np.int64)
+    source_ids, lengths = pairs.source.gather(lines)
+    places_B = np.arange(len(lines))
     source_BS, source_mask_BS = _padded(source_ids, lengths, 1)
     source_BS[places_B, lengths] = EOS
     source_mask_BS[places_B, lengths] = True
 
-    target_ids, lengths = dataset.target.gather(pairs)
-    end = 0 if dataset.labelled else 1
+    target_ids, lengths = pairs.target.gather(lines)
+    end = 0 if pairs.labelled else 1
     labels_BT, target_mask_BT = _padded(target_ids, lengths, end)
     target_BT = np.full_like(labels_BT, PAD)
     target_BT[:, 1:] = labels_BT[:, :-1]
     target_BT[:, 0] = BOS
-    if dataset.labelled:
+    if pairs.labelled:
         labels_BT -= len(SPECIALS)
     else:
         labels_BT[places_B, lengths] = EOS
@@ -189,11 +189,11 @@ class BatchPlan:
     """The order of an epoch's batches: a pure function of the seed and the epoch, so that a run can resume anywhere.
 
     Args:
-        pairs: indices of the pairs to train on, each as often as an epoch has it.
+        indices: the pairs to train on, each as often as an epoch has it.
         source_lengths, target_lengths: number of tokens of every pair, trained on or not, without bos and eos.
     """
 
-    pairs: Indices
+    indices: Indices
     source_lengths: Lengths
     target_lengths: Lengths
     config: BatchConfig
@@ -205,7 +205,7 @@ class BatchPlan:
         if number not in self._last:  # For millions of pairs an order takes seconds, and it is needed more than once.
             self._last.clear()
             rng = np.random.default_rng((self.seed, number))
-            shuffled = rng.permutation(self.pairs)
+            shuffled = rng.permutation(self.indices)
             order = shuffled[np.lexsort((self.target_lengths[shuffled], self.source_lengths[shuffled]))]
             # eos is a token too, on both sides.
             width = 1 + np.maximum(self.source_lengths[order], self.target_lengths[order])

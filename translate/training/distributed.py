@@ -54,17 +54,17 @@ log = logging.getLogger("translate")
 
 
 class Part(NamedTuple):
-    """Pairs that one process works on: a batch or part of it.
+    """Pairs that one process works on, by index: a batch or part of it.
 
     `weight` is 1, or 0 for a dummy batch: all processes must make the same number of passes, even one without pairs.
     """
 
-    pairs: Indices
+    indices: Indices
     weight: int
 
     def split(self, count: int) -> list["Part"]:
         """Cut into this many micro-batches, or into one for each pair if there are fewer pairs."""
-        return [Part(self.pairs[i::count], self.weight) for i in range(min(count, len(self.pairs)))]
+        return [Part(self.indices[i::count], self.weight) for i in range(min(count, len(self.indices)))]
 
 
 class Processes:

@@ -17,9 +17,9 @@ from translate.training.memory import TensorMemory, lasting_memory, remedies, si
 
 @dataclass(frozen=True)
 class LargestBatch:
-    """The pairs of a batch, and the number of tokens of its longest source or target, including eos."""
+    """The pairs of a batch, by index, and the number of tokens of its longest source or target, including eos."""
 
-    pairs: Indices
+    indices: Indices
     longest: int
 
 
@@ -88,7 +88,7 @@ def rehearsal(
     finally:
         model.zero_grad()
     release_memory()
-    rows = f"{len(batch.pairs)} rows" if workers == 1 else f"{workers} times {len(batch.pairs)} rows"
+    rows = f"{len(batch.indices)} rows" if workers == 1 else f"{workers} times {len(batch.indices)} rows"
     parts = {**lasting.parts, f"activations of {rows} of {batch.longest} tokens": workers * activations.most}
     shares = ", ".join(f"{name} {size(number)}" for name, number in parts.items() if number)
     say(f"memory: about {size(sum(parts.values()))}{each}, in addition to Python and the text: {shares}")

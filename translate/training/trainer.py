@@ -161,7 +161,7 @@ class Trainer:
     def _loop(self) -> None:
         started = time.perf_counter()
         largest = largest_batch(self.plan, self.progress.epoch, self.model, self.update.padded)
-        self._until_it_fits(lambda: self._rehearse(largest), [largest.pairs])
+        self._until_it_fits(lambda: self._rehearse(largest), [largest.indices])
         self.rehearsal_seconds = time.perf_counter() - started
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
             # The model that training starts from may remain the best one.
@@ -221,11 +221,11 @@ class Trainer:
         """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
         # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
         workers = self.processes.count * self.update.workers
-        batches = [largest.pairs] * (workers if self.config.batch.accumulate >= workers else 1)
+        batches = [largest.indices] * (workers if self.config.batch.accumulate >= workers else 1)
         ((part,), *_) = self.processes.parts(batches, self.update.workers)
         micro_batch, *_ = part.split(self.micro_batches)
         with rehearsal(
-            LargestBatch(micro_batch.pairs, largest.longest),
+            LargestBatch(micro_batch.indices, largest.longest),
             model=self.model,
             optimizers=self.update.optimizers,
             config=self.config,
@@ -235,7 +235,7 @@ class Trainer:
             say=self.bar.say,
         ):
             self.model.train()
-            self.update.add(make_batch(self.dataset.epoch(self.progress.epoch), micro_batch.pairs), 1.0, last=True)
+            self.update.add(make_batch(self.dataset.epoch(self.progress.epoch), micro_batch.indices), 1.0, last=True)
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
@@ -278,7 +278,7 @@ class Trainer:
         self.update.begin()
         return self._gradients(batches)
 
-    def _gradients(self, indices: list[Indices]) -> Sums:
+    def _gradients(self, batches: list[Indices]) -> Sums:
         """Accumulate the gradients of the batches, divided by the number of target tokens in all of them.
 
         Returns the sums over this process's parts of the batches.
@@ -287,11 +287,11 @@ class Trainer:
         pairs = self.dataset.epoch(self.progress.epoch)
         passes = [
             [
-                Pass(make_batch(pairs, micro_batch.pairs), micro_batch.weight)
+                Pass(make_batch(pairs, micro_batch.indices), micro_batch.weight)
                 for part in parts
                 for micro_batch in part.split(self.micro_batches)
             ]
-            for parts in self.processes.parts(indices, self.update.workers)
+            for parts in self.processes.parts(batches, self.update.workers)
         ]
         own_tokens = sum(weight * len(batch.labels_N) for batch, weight in chain.from_iterable(passes))
         # DDP and FSDP average gradients over processes: divide by the mean number of tokens, not by the total.
