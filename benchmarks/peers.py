@@ -68,7 +68,6 @@ from translate.model.build import build_model
 from translate.pipeline import choose_dtype
 from translate.text.vocabulary import EOS, PAD, SPECIALS
 from translate.training.distributed import SINGLE_PROCESS, Group, Processes
-from translate.training.interrupt import InterruptGuard
 from translate.training.tracking import MetricsLog, NoBar
 
 # What `translate.allocation.keep_memory` asks of glibc, as environment variables.
@@ -185,7 +184,6 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.closing(MetricsLog(Path(folder) / "metrics.jsonl")) as metrics,
-        InterruptGuard() as guard,
     ):
         trainer = bare_trainer(
             len(passes),
@@ -203,8 +201,11 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
             trainer.plan = one_pass(job, batches)
             trainer.total_steps += len(batches)
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
-            with contextlib.redirect_stderr(io.StringIO()):  # It would report validations that do not happen.
-                trainer.train(metrics, NoBar(0, 0), guard)
+            with (
+                trainer.guard,
+                contextlib.redirect_stderr(io.StringIO()),
+            ):  # It would report validations that do not happen.
+                trainer.train(metrics, NoBar(0, 0))
             rows = map(json.loads, (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
             loss = [row["nll"] for row in rows if row["kind"] == "train"][-1]
             progress = trainer.progress

@@ -36,7 +36,6 @@ from translate.errors import TranslateError
 from translate.model_file import fresh_model
 from translate.pipeline import choose_dtype
 from translate.training.distributed import SINGLE_PROCESS, Group
-from translate.training.interrupt import InterruptGuard
 from translate.training.tracking import MetricsLog, NoBar
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,7 +66,7 @@ def one_process(args: argparse.Namespace) -> None:
     torch.manual_seed(config.seed)
     model = fresh_model(config, source, target)
     processes.seed_each_process(config.seed)
-    with tempfile.TemporaryDirectory() as folder, InterruptGuard() as guard:
+    with tempfile.TemporaryDirectory() as folder:
         trainer = bare_trainer(
             2,
             model=model,
@@ -83,8 +82,8 @@ def one_process(args: argparse.Namespace) -> None:
         last, seconds, tokens = trainer.total_steps, 0.0, 0
         for trainer.total_steps in (last // 2, last):  # The first pass warms up.
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
-            with contextlib.redirect_stderr(io.StringIO()):
-                trainer.train(metrics, NoBar(0, 0), guard)
+            with trainer.guard, contextlib.redirect_stderr(io.StringIO()):
+                trainer.train(metrics, NoBar(0, 0))
         if processes.rank == 0:
             done = trainer.progress
             rate = (done.target_tokens - tokens) / (done.seconds - seconds)

@@ -38,7 +38,6 @@ from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore
 from translate.training.distributed import SINGLE_PROCESS, Processes, number_from
-from translate.training.interrupt import InterruptGuard
 from translate.training.progress import Progress, Validation, for_json, total_updates
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
@@ -269,8 +268,8 @@ def run_trainer(trainer: Trainer, run: RunFolder, writer: Writer) -> dict[str, f
     seconds_before = progress.seconds
     log_of_run = MetricsLog(run.metrics, keep_bytes=progress.log_bytes) if is_first else NoMetrics()
     bar_of_run = (Bar if is_first else NoBar)(trainer.total_steps, progress.step)
-    with closing(log_of_run) as metrics, InterruptGuard() as guard, closing(writer), closing(bar_of_run) as bar:
-        trainer.train(metrics, bar, guard)
+    with closing(log_of_run) as metrics, trainer.guard, closing(writer), closing(bar_of_run) as bar:
+        trainer.train(metrics, bar)
     return {
         "rehearsal_seconds": trainer.rehearsal_seconds,
         "update_seconds": progress.seconds - seconds_before,

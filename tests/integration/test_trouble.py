@@ -32,7 +32,6 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training import objective as objective_module
-from translate.training.interrupt import InterruptGuard
 from translate.training.progress import Progress
 from translate.training.tracking import MetricsLog, NoBar, NoMetrics
 from translate.training.trainer import Trainer
@@ -269,7 +268,7 @@ def test_several_processes_out_of_memory_may_be_fewer(tiny: TinyProject, monkeyp
     trainer.processes = FirstOfTwo()
     at_call(monkeypatch, Transformer, "forward", 2, full)
     with pytest.raises(TrainingError, match=r"out of memory at update 1; .*, or train with fewer than 2 processes, "):
-        trainer.train(NoMetrics(), NoBar(total=1, done=0), InterruptGuard())
+        trainer.train(NoMetrics(), NoBar(total=1, done=0))
 
 
 def test_one_of_several_processes_does_not_try_again_alone(tiny: TinyProject) -> None:

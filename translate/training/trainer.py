@@ -5,7 +5,6 @@ It knows nothing of text, decoding, or where scores come from: validation is a f
 
 import math
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, Protocol, TypeVar
@@ -85,14 +84,9 @@ class Trainer:
             self.parallel = build_parallel(config.parallel, model, processes)
         if config.activation_checkpointing:
             recompute_blocks(model)
+        self.guard = InterruptGuard()  # opened by whoever calls `train`
         if processes.count == 1 and device.type == "cpu":  # Several would have to agree; updates on a GPU are short.
-            trainer = weakref.ref(self)  # Otherwise the model would keep the trainer, which keeps the model.
-
-            def check() -> None:
-                if (own := trainer()) is not None:
-                    own.guard.check_if_late()
-
-            let_blocks_check(model, check)
+            let_blocks_check(model, self.guard.check_if_late)
         self.model = model
         self.dataset = dataset
         self.plan = plan
@@ -105,7 +99,6 @@ class Trainer:
         self.identity = identity
         self.processes = processes
         self.progress = Progress()
-        self.guard = InterruptGuard()  # until `train` is given another
         self.saved_step = -1  # after which this process has saved the newest state
         self.signal = 0  # the number of a signal that any of the processes has received
         self.rehearsal_seconds = self.validation_seconds = 0.0
@@ -136,8 +129,8 @@ class Trainer:
         if not self.processes.agree_on(number):
             raise CheckpointError(f"the processes find different {what}; they must share one output folder")
 
-    def train(self, metrics: MetricsLog, bar: Bar, guard: InterruptGuard) -> Progress:
-        """Train to the end of the run.
+    def train(self, metrics: MetricsLog, bar: Bar) -> Progress:
+        """Train to the end of the run. Signals stop it only while the `guard` is open.
 
         Raises:
             Interrupted: a signal came; the state is saved, or an earlier one that was still being written.
@@ -145,7 +138,7 @@ class Trainer:
             DataError: a validation runs out of memory with a single sentence; the run is saved first.
             CheckpointError: a file cannot be written; the last state that was written stays.
         """
-        self.metrics, self.bar, self.guard = metrics, bar, guard
+        self.metrics, self.bar = metrics, bar
         try:
             with explained_lack_of_memory(lambda: f"at update {self.progress.step + 1}; {self._remedies()}"):
                 self._loop()
