@@ -20,7 +20,7 @@ from translate.text.codec import Codec
 from translate.text.tokenizers import WordTokenizer
 from translate.text.vocabulary import EOS, Vocabulary
 from translate.translator import Translator
-from translate.validation import Validator
+from translate.validation import TranslationValidator
 
 LINES = ["ein Hund bellt.", "Katze", "ein Hund schläft, ein Hund bellt."] * 4
 REFERENCES = ["a dog barks.", "cat", "a dog sleeps, a dog barks."] * 4
@@ -36,14 +36,16 @@ def validator(
     references: list[str] = REFERENCES,
     decoding: DecodingConfig | None = None,
     batch: BatchConfig | None = None,
-) -> Validator:
+) -> TranslationValidator:
     """One that gives all translations as samples."""
     sides = EncodedText.of(GERMAN.encode(LINES)), EncodedText.of(target.encode(references))
     dataset = Dataset("val", *sides)
     text = ParallelText("val", LINES, references, source_sha256="", target_sha256="", variant="")
     decoding = decoding or DecodingConfig()
     batch = batch or BatchConfig()
-    return Validator(text=text, dataset=dataset, target=target, decoding=decoding, samples=len(LINES), batch=batch)
+    return TranslationValidator(
+        text=text, dataset=dataset, target=target, decoding=decoding, samples=len(LINES), batch=batch
+    )
 
 
 def test_the_loss_is_a_mean_over_tokens_with_the_ends(translator: Translator) -> None:
@@ -66,7 +68,7 @@ def test_the_accuracy_is_the_share_of_tokens_that_come_first(translator: Transla
 def test_samples_are_spread_over_the_text() -> None:
     whole = validator()
     settings: Any = {"decoding": whole.decoding, "batch": BatchConfig()}
-    few = Validator(text=whole.text, dataset=whole.dataset, target=whole.target, samples=3, **settings)
+    few = TranslationValidator(text=whole.text, dataset=whole.dataset, target=whole.target, samples=3, **settings)
     assert few.shown == [0, 4, 8]
 
 
@@ -74,7 +76,7 @@ def test_no_sample_is_shown_twice() -> None:
     whole = validator()
     dataset = Dataset("val", EncodedText.of([[4], [5]]), EncodedText.of([[4], [5]]))
     text = replace(whole.text, source=["a", "b"], target=["a", "b"])
-    few = Validator(
+    few = TranslationValidator(
         text=text, dataset=dataset, target=whole.target, decoding=whole.decoding, samples=3, batch=BatchConfig()
     )
     assert few.shown == [0, 1]

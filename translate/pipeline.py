@@ -43,7 +43,7 @@ from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 from translate.training.trainer import Trainer
 from translate.training.writer import Writer
-from translate.validation import LabelValidator, Validator
+from translate.validation import LabelValidator, TranslationValidator, Validator
 
 log = logging.getLogger("translate")
 
@@ -251,7 +251,7 @@ def validator(config: Config, text: PreparedText) -> Validator:
         of_text = text_warnings(text.valid.source, text.valid.target, text.codecs[1].language)
         for warning in filter(None, (blank, *of_text)):
             log.warning("%s: %s", text.valid.name, warning)
-    kind = LabelValidator if labelled else Validator
+    kind = LabelValidator if labelled else TranslationValidator
     return kind(
         text=text.valid,
         dataset=text.valid_set,

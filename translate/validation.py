@@ -3,7 +3,9 @@
 Dimension letters in names: N real target positions of a batch, V target vocabulary.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -28,7 +30,7 @@ from translate.training.progress import Validation, perplexity
 MOST_TOKENS = 4096  # tokens of a batch of references
 
 
-class Validator:
+class Validator(ABC):
     """Measures the model on one validation text, by greedy search whatever the settings say: beam search is slower.
 
     The loss is computed on batches no larger than those of training, `batch`: whoever lowers these to save memory
@@ -49,14 +51,6 @@ class Validator:
         self.dataset = dataset
         self.target = target
         self.decoding = decoding.model_copy(update={"search": "greedy"})
-        # References are used as written, but lower-cased if the model's text is.
-        self.references = [target.tokenizer.normalize(line) for line in text.target]
-        kind = ["lower-cased"]
-        if has_capitals(self.references) or not has_capitals(text.target):
-            self.references, kind = text.target, []
-        if (tokenizer := bleu_tokenizer(target.language)) != "13a":
-            kind.append(f"tok:{tokenizer}")
-        self.bleu_name = f"BLEU ({', '.join(kind)})" if kind else "BLEU"
         self.sources = list(dataset.source)
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
         self.shown = np.linspace(0, len(dataset), min(samples, len(dataset)), endpoint=False).astype(int).tolist()
@@ -86,24 +80,9 @@ class Validator:
         truncated = sum(not hypotheses[0].finished for hypotheses in found)
         return self._judge(nll, accuracy, [self.target.decode(hypotheses[0].tokens) for hypotheses in found], truncated)
 
-    def _judge(self, nll: float, accuracy: float, translations: list[str], truncated: int) -> Validation:
-        bleu = corpus_bleu(translations, self.references, self.target.language)
-        chrf = corpus_chrf(translations, self.references)
-        return Validation(
-            nll=nll,
-            accuracy=accuracy,
-            scores={"bleu": bleu, "chrf": chrf},
-            truncated=truncated,
-            summary=f"{self.bleu_name} {bleu:.2f}, chrF {chrf:.2f}, "
-            f"perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}"
-            + (f", {truncated} of {len(translations)} truncated at the length limit" if truncated else ""),
-            warning=distinct_warning(len(set(translations)), len(translations), len(set(self.references)))
-            or form_warning(translations, self.text.target),
-            samples=[
-                {"source": self.text.source[i], "translation": translations[i], "reference": self.text.target[i]}
-                for i in self.shown
-            ],
-        )
+    @abstractmethod
+    def _judge(self, nll: float, accuracy: float, outputs: list[str], truncated: int) -> Validation:
+        """How good the model is, given its loss and accuracy on the references, and its own output for each line."""
 
     def _nll_and_accuracy(self, model: Model, max_tokens: int, check: Callable[[], None]) -> tuple[float, float]:
         """Negative log-likelihood per token, and the share of tokens that the model ranks first."""
@@ -120,6 +99,43 @@ class Validator:
         return nll / tokens, correct / tokens
 
 
+class TranslationValidator(Validator):
+    """Measures the translations of one validation text."""
+
+    @cached_property
+    def references(self) -> list[str]:
+        """The references as written, but lower-cased if the model's text is."""
+        normalized = [self.target.tokenizer.normalize(line) for line in self.text.target]
+        return normalized if has_capitals(self.text.target) and not has_capitals(normalized) else self.text.target
+
+    @cached_property
+    def bleu_name(self) -> str:
+        """BLEU, with what distinguishes it from the usual one."""
+        kind = [] if self.references is self.text.target else ["lower-cased"]
+        if (tokenizer := bleu_tokenizer(self.target.language)) != "13a":
+            kind.append(f"tok:{tokenizer}")
+        return f"BLEU ({', '.join(kind)})" if kind else "BLEU"
+
+    def _judge(self, nll: float, accuracy: float, outputs: list[str], truncated: int) -> Validation:
+        bleu = corpus_bleu(outputs, self.references, self.target.language)
+        chrf = corpus_chrf(outputs, self.references)
+        return Validation(
+            nll=nll,
+            accuracy=accuracy,
+            scores={"bleu": bleu, "chrf": chrf},
+            truncated=truncated,
+            summary=f"{self.bleu_name} {bleu:.2f}, chrF {chrf:.2f}, "
+            f"perplexity {perplexity(nll):.2f}, accuracy {accuracy:.1%}"
+            + (f", {truncated} of {len(outputs)} truncated at the length limit" if truncated else ""),
+            warning=distinct_warning(len(set(outputs)), len(outputs), len(set(self.references)))
+            or form_warning(outputs, self.text.target),
+            samples=[
+                {"source": self.text.source[i], "translation": outputs[i], "reference": self.text.target[i]}
+                for i in self.shown
+            ],
+        )
+
+
 def has_capitals(lines: Iterable[str]) -> bool:
     """Whether any line has a capital letter."""
     return any(line != line.lower() for line in lines)
@@ -128,8 +144,8 @@ def has_capitals(lines: Iterable[str]) -> bool:
 class LabelValidator(Validator):
     """Measures the labels given to one validation text."""
 
-    def _judge(self, nll: float, accuracy: float, labels: list[str], truncated: int) -> Validation:
-        report = count_labels(labels, self.references)
+    def _judge(self, nll: float, accuracy: float, outputs: list[str], truncated: int) -> Validation:
+        report = count_labels(outputs, self.text.target)
         return Validation(
             nll=nll,
             accuracy=report.accuracy,
@@ -138,6 +154,6 @@ class LabelValidator(Validator):
             summary=f"perplexity {perplexity(nll):.2f}, {report.summary()}",
             warning=report.warning,
             samples=[
-                {"text": self.text.source[i], "label": labels[i], "reference": self.text.target[i]} for i in self.shown
+                {"text": self.text.source[i], "label": outputs[i], "reference": self.text.target[i]} for i in self.shown
             ],
         )
