@@ -138,3 +138,11 @@ class DecoderLayer(nn.Module):
 
         y_BTD = self.feed_residual.before(x_BTD)
         return self.feed_residual.after(x_BTD, self.feed_forward(y_BTD)), present
+
+
+Block = EncoderLayer | DecoderLayer
+
+
+def blocks_of(model: nn.Module) -> list[Block]:
+    """The blocks of a model's encoder, then those of its decoder."""
+    return [module for module in model.modules() if isinstance(module, Block)]

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from translate.model.layers import DecoderLayer, EncoderLayer
+from translate.model.layers import blocks_of
 
 
 def let_blocks_check(model: nn.Module, check: Callable[[], None]) -> None:
@@ -19,7 +19,6 @@ def let_blocks_check(model: nn.Module, check: Callable[[], None]) -> None:
         if output.requires_grad:
             output.register_hook(before)
 
-    for block in model.modules():
-        if isinstance(block, EncoderLayer | DecoderLayer):
-            block.register_forward_pre_hook(before)
-            block.register_forward_hook(after)
+    for block in blocks_of(model):
+        block.register_forward_pre_hook(before)
+        block.register_forward_hook(after)

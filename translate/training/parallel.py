@@ -14,7 +14,7 @@ from torch.torch_version import TorchVersion
 
 from translate.errors import ConfigError
 from translate.model.build import Model
-from translate.model.layers import DecoderLayer, EncoderLayer
+from translate.model.layers import DecoderLayer, blocks_of
 from translate.training.distributed import Processes
 from translate.training.uncompiled import DistributedDataParallel
 
@@ -105,7 +105,7 @@ class Sharded(Single):
         # PyTorch's caches keep the mesh, and in newer versions the mesh keeps the group, whose threads would still run
         # while Python shuts down, and can then end the process by SIGABRT.
         processes.at_the_end(getattr(self.mesh, "_pg_registry", {}).clear)
-        for block in [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]:
+        for block in blocks_of(model):
             # Keys and values of the source are computed before the block's forward, in which FSDP gathers its weights.
             if isinstance(block, DecoderLayer):
                 attention = block.cross_attention

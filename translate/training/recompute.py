@@ -5,7 +5,7 @@ from functools import partial
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from translate.model.layers import DecoderLayer, EncoderLayer
+from translate.model.layers import blocks_of
 
 
 def recompute_blocks(model: nn.Module) -> None:
@@ -13,7 +13,6 @@ def recompute_blocks(model: nn.Module) -> None:
 
     Gradients stay the same to the bit, dropout included; so do the names of parameters, and passes without a gradient.
     """
-    for block in model.modules():
-        if isinstance(block, EncoderLayer | DecoderLayer):
-            # Replaces the method, because a wrapper around the module would rename all parameters.
-            block.__dict__["forward"] = partial(checkpoint, block.forward, use_reentrant=False)
+    for block in blocks_of(model):
+        # Replaces the method, because a wrapper around the module would rename all parameters.
+        block.__dict__["forward"] = partial(checkpoint, block.forward, use_reentrant=False)

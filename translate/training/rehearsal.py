@@ -10,7 +10,7 @@ from torch import nn, optim
 from translate.allocation import release_memory
 from translate.config.training import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Shapes
-from translate.model.layers import DecoderLayer, EncoderLayer
+from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
 from translate.training.free_memory import free_memory
 from translate.training.memory import TensorMemory, lasting_memory, remedies, size
 
@@ -32,8 +32,8 @@ def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module, padded: Callabl
     Args:
         padded: maps the shapes of batches to those that they are padded to (see `Update.padded`).
     """
-    encoder = [module for module in model.modules() if isinstance(module, EncoderLayer)]
-    decoder = [module for module in model.modules() if isinstance(module, DecoderLayer)]
+    encoder = [block for block in blocks_of(model) if isinstance(block, EncoderLayer)]
+    decoder = [block for block in blocks_of(model) if isinstance(block, DecoderLayer)]
     encoder_heads = sum(block.self_attention.heads for block in encoder)
     decoder_heads = sum(block.self_attention.heads for block in decoder)
     per_source, per_target = features(encoder), features(decoder)
