@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from translate.training.interrupt import HANGUP, Echoes
+from translate.training.interrupt import HANGUP, Echoes, handle
 
 
 class CtrlC:
@@ -83,10 +83,7 @@ def leaving_in_order() -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
         sys.exit(128 + number)
 
-    numbers = [number for number in (signal.SIGTERM, HANGUP) if number is not None]
-    # Under nohup, SIGHUP is ignored.
-    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, leave) for number in heeded}
+    before = handle((signal.SIGTERM, HANGUP), leave)
     try:
         yield
     finally:

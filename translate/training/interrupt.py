@@ -7,10 +7,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from types import FrameType, TracebackType
+from typing import Any
 
 SHUTDOWN = timedelta(seconds=10)  # time for one of several processes to print its last message when the run ends
 GRACE = 5.0  # seconds for a process to shut down cleanly after a second signal
@@ -23,6 +24,16 @@ HANGUP = getattr(signal, "SIGHUP", None)
 def under_torchrun() -> bool:
     """Whether torchrun started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def handle(numbers: Iterable[int | None], handler: Callable[[int, FrameType | None], Any]) -> dict[int, Any]:
+    """Set the handler of those signals that exist (not None); returns their handlers from before.
+
+    Signals that the process was started to ignore stay ignored: SIGHUP under nohup, SIGINT in the background of a
+    script.
+    """
+    heeded = [number for number in numbers if number is not None and signal.getsignal(number) is not signal.SIG_IGN]
+    return {number: signal.signal(number, handler) for number in heeded}
 
 
 class Interrupted(Exception):
@@ -59,8 +70,7 @@ class Echoes:
 class InterruptGuard:
     """While open, only remembers the first SIGINT or SIGTERM; a second one goes to the handler from before.
 
-    SIGHUP is only remembered, however often it comes: the terminal and the shell may both send it. Signals that the
-    process was started to ignore stay ignored: SIGHUP under nohup, SIGINT in the background of a script.
+    SIGHUP is only remembered, however often it comes: the terminal and the shell may both send it.
 
     Under torchrun, every signal is only remembered. torchrun passes on signals that their sender may also have sent to
     this process directly, so a second one may be a duplicate; and torchrun itself kills processes that hang.
@@ -73,9 +83,7 @@ class InterruptGuard:
         self._echoes = Echoes()
 
     def __enter__(self) -> "InterruptGuard":
-        numbers = [number for number in (signal.SIGINT, signal.SIGTERM, HANGUP) if number is not None]
-        heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-        self._handlers = {number: signal.signal(number, self._remember) for number in heeded}
+        self._handlers = handle((signal.SIGINT, signal.SIGTERM, HANGUP), self._remember)
         return self
 
     def __exit__(
