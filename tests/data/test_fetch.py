@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import logging
 import os
 import random
 import re
@@ -89,41 +90,35 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def download(root: Path, *mirrors: str, timeout: float = 5.0) -> list[str]:
-    reports: list[str] = []
-    download_multi30k(root, mirrors, timeout, reports.append, FILES)
-    return reports
+def download(root: Path, *mirrors: str, timeout: float = 5.0) -> None:
+    download_multi30k(root, mirrors, timeout, FILES)
 
 
 def names(root: Path) -> list[str]:
     return sorted(path.name for path in root.iterdir())
 
 
-def test_good_file(tmp_path: Path, server: Server) -> None:
+def test_good_file(tmp_path: Path, server: Server, caplog: pytest.LogCaptureFixture) -> None:
     root = tmp_path / "new" / "folder"
-    assert download(root, server.mirror("good")) == [f"Downloading {server.mirror('good')}/small.de.gz"]
+    with caplog.at_level(logging.INFO):
+        download(root, server.mirror("good"))
+    assert caplog.messages == [f"downloading {server.mirror('good')}/small.de.gz"]
     assert names(root) == ["small.de.gz"]
     assert read_lines(root / "small.de.gz") == LINES
 
 
 def test_two_processes_download_once(tmp_path: Path, server: Server) -> None:
     with ThreadPoolExecutor() as threads:
-        reports = list(threads.map(lambda root: download(root, server.mirror("good")), (tmp_path, tmp_path)))
+        list(threads.map(lambda root: download(root, server.mirror("good")), (tmp_path, tmp_path)))
     assert len(server.requests) == 1
-    assert sorted(map(len, reports)) == [0, 1]
     assert names(tmp_path) == ["small.de.gz"]
-
-
-def test_reports_go_to_standard_error(tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    download_multi30k(tmp_path, [server.mirror("good")], files=FILES)
-    assert capsys.readouterr() == ("", f"Downloading {server.mirror('good')}/small.de.gz\n")
 
 
 @pytest.mark.parametrize("name", ["small.de", "small.de.gz"])
 def test_no_request_when_the_text_is_there(tmp_path: Path, server: Server, name: str) -> None:
     content = ("\n".join(LINES) + "\n").encode("utf-8")
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    assert download(tmp_path, server.mirror("good")) == []
+    download(tmp_path, server.mirror("good"))
     assert server.requests == []
 
 
@@ -216,7 +211,7 @@ def test_every_reason_every_name_and_the_place_are_told(tmp_path: Path, server: 
     files = {"here.de.gz": text_sha256(["another text"]), "small.de.gz": FILES["small.de.gz"], "small.en.gz": "0" * 64}
     mirrors = [server.mirror("other"), server.mirror("missing")]
     with pytest.raises(DataError) as caught:
-        download_multi30k(tmp_path, mirrors, 5.0, lambda message: None, files)
+        download_multi30k(tmp_path, mirrors, 5.0, files)
     first, other, missing, last = str(caught.value).split("\n")
     assert first == "small.de.gz could not be downloaded:"
     assert other.startswith(f"  {mirrors[0]}/small.de.gz: unexpected content")

@@ -1,8 +1,8 @@
 """Download Multi30k: from the first mirror that delivers, and only what is missing; nothing is kept unverified."""
 
+import logging
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
@@ -31,6 +31,8 @@ TRIES = 3  # for one file at one mirror, if trying again can help
 CHUNK = 1 << 14  # bytes
 LOCK = ".download"
 
+log = logging.getLogger("translate")
+
 
 class _MirrorError(Exception):
     """Why a mirror did not deliver."""
@@ -40,15 +42,10 @@ class _TryAgainError(_MirrorError):
     """The same, but another try may succeed: it resumes the transfer, or starts anew after a bad part was deleted."""
 
 
-def _say(message: str) -> None:
-    print(message, file=sys.stderr)
-
-
 def download_multi30k(
     root: Path,
     mirrors: Sequence[str] = MIRRORS,
     timeout: float = 30.0,
-    report: Callable[[str], None] = _say,
     files: Mapping[str, str] = MULTI30K_FILES,
 ) -> None:
     """Make sure that `root` holds `files` (name → sha256 of the text); `timeout` is in seconds, for each answer.
@@ -62,7 +59,7 @@ def download_multi30k(
     is_new = not root.exists()
     try:
         with wait_for_lock(root / LOCK, f"downloading into {root}"):
-            _fetch_missing(root, files, mirrors, timeout, report)
+            _fetch_missing(root, files, mirrors, timeout)
     except DataError:
         if is_new:  # If nothing has arrived, leave nothing behind: the path may have been a typo.
             with suppress(OSError):
@@ -86,12 +83,10 @@ def is_to_be_downloaded(root: Path) -> bool:
     return there <= downloaded and not there >= set(MULTI30K_FILES)
 
 
-def _fetch_missing(
-    root: Path, files: Mapping[str, str], mirrors: Sequence[str], timeout: float, report: Callable[[str], None]
-) -> None:
+def _fetch_missing(root: Path, files: Mapping[str, str], mirrors: Sequence[str], timeout: float) -> None:
     missing = [name for name, sha256 in files.items() if not _is_there(root / name, sha256)]
     for position, name in enumerate(missing):
-        if failures := _fetch(root / name, files[name], mirrors, timeout, report):
+        if failures := _fetch(root / name, files[name], mirrors, timeout):
             raise DataError(
                 f"{name} could not be downloaded:\n"
                 + "".join(f"  {failure}\n" for failure in failures)
@@ -122,13 +117,13 @@ def _part(path: Path) -> Path:
     return path.with_suffix(".part.gz")
 
 
-def _fetch(path: Path, sha256: str, mirrors: Sequence[str], timeout: float, report: Callable[[str], None]) -> list[str]:
+def _fetch(path: Path, sha256: str, mirrors: Sequence[str], timeout: float) -> list[str]:
     """Download one file. Returns an empty list on success, else why each mirror failed."""
     part = _part(path)
     failures = []
     for mirror in mirrors:
         url = f"{mirror.rstrip('/')}/{path.name}"
-        report(f"Downloading {url}")
+        log.info("downloading %s", url)
         try:
             _fetch_verified(url, part, sha256, timeout)
         except _MirrorError as error:
