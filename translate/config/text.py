@@ -7,12 +7,14 @@ from pydantic import Field
 
 from translate.config.section import Conflict, Section, Share, Size
 
+Lowercase = Annotated[bool, Field(description="Lower-case the text before anything else.")]
+
 
 class WordTokenizerConfig(Section):
     """Words, split by spaCy, with a vocabulary of the most frequent ones."""
 
     kind: Literal["word"] = Field("word", description="Words of spaCy's tokenizer.")
-    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
+    lowercase: Lowercase = False
     min_freq: Size = Field(1, description="Keep words that occur at least this often in the training text.")
     max_size: Size | None = Field(None, description="Keep at most this many words, not counting specials.")
     source_model: str | None = Field(
@@ -27,7 +29,7 @@ class CharTokenizerConfig(Section):
     """Single characters (Unicode code points)."""
 
     kind: Literal["char"] = Field("char", description="Single characters.")
-    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
+    lowercase: Lowercase = False
     min_freq: Size = Field(1, description="Keep characters that occur at least this often.")
 
 
@@ -41,7 +43,7 @@ class SubwordConfig(Section):
     """What all kinds of subwords have in common."""
 
     kind: Literal["bpe", "wordpiece", "unigram"]
-    lowercase: bool = Field(False, description="Lower-case the text before anything else.")
+    lowercase: Lowercase = False
     truecase: bool = Field(
         False,
         description="Give the first word of a line the case it has elsewhere in the training text. Translations then "
@@ -53,6 +55,9 @@ class SubwordConfig(Section):
         le=1.0,
         description="Learn only from the most frequent characters, which together make up this share of the training "
         "text. The others get no piece. For text from the web, with characters of many scripts, try 0.9999.",
+    )
+    vocab_size: Size = Field(
+        6000, description="Maximum number of pieces to learn; specials and the bytes of byte_fallback do not count."
     )
 
     def conflicts(self) -> Iterator[Conflict]:
@@ -66,16 +71,14 @@ ByteFallback = Annotated[
     bool,
     Field(description="Split characters that the training text lacks into bytes, so that nothing is ever unknown."),
 ]
+MergeFrequency = Annotated[Size, Field(description="Merge only pairs that occur at least this often.")]
 
 
 class BpeTokenizerConfig(SubwordConfig):
     """Byte-pair encoding of characters (Sennrich et al., 2016): subwords, merged from frequent pairs."""
 
     kind: Literal["bpe"] = Field("bpe", description="Byte-pair encoding.")
-    vocab_size: Size = Field(
-        6000, description="Maximum number of pieces to learn, not counting specials and the bytes of byte_fallback."
-    )
-    min_freq: Size = Field(2, description="Merge only pairs that occur at least this often.")
+    min_freq: MergeFrequency = 2
     byte_fallback: ByteFallback = False
     dropout: Share = Field(
         0.0,
@@ -88,17 +91,13 @@ class WordPieceTokenizerConfig(SubwordConfig):
     """WordPiece as in BERT (Devlin et al., 2019): learned by merging like BPE; splits off the longest piece first."""
 
     kind: Literal["wordpiece"] = Field("wordpiece", description="WordPiece.")
-    vocab_size: Size = Field(6000, description="Maximum number of pieces to learn, not counting specials.")
-    min_freq: Size = Field(2, description="Merge only pairs that occur at least this often.")
+    min_freq: MergeFrequency = 2
 
 
 class UnigramTokenizerConfig(SubwordConfig):
     """Unigram language model (Kudo, 2018): pieces have probabilities, and text is split in the most probable way."""
 
     kind: Literal["unigram"] = Field("unigram", description="Unigram language model.")
-    vocab_size: Size = Field(
-        6000, description="Maximum number of pieces to learn, not counting specials and the bytes of byte_fallback."
-    )
     byte_fallback: ByteFallback = False
 
 

@@ -29,26 +29,29 @@ class BatchConfig(Section):
     )
 
 
-class AdamConfig(Section):
+class MomentsConfig(Section):
+    """What Adam and AdamW have in common."""
+
+    kind: Literal["adam", "adamw"]
+    lr: PositiveFloat
+    betas: Betas = Field(
+        (0.9, 0.98), description="Decay of the running means of the gradient and the squared gradient."
+    )
+    eps: Epsilon = Field(1e-9, description="Added to the denominator.")
+
+
+class AdamConfig(MomentsConfig):
     """Adam (Kingma and Ba, 2015)."""
 
     kind: Literal["adam"] = Field("adam", description="Adam.")
     lr: PositiveFloat = Field(5e-4, description="Peak learning rate.")
-    betas: Betas = Field(
-        (0.9, 0.98), description="Decay of the running means of the gradient and the squared gradient."
-    )
-    eps: Epsilon = Field(1e-9, description="Added to the denominator.")
 
 
-class AdamWConfig(Section):
+class AdamWConfig(MomentsConfig):
     """AdamW (Loshchilov and Hutter, 2019): Adam with decoupled weight decay."""
 
     kind: Literal["adamw"] = Field("adamw", description="AdamW.")
     lr: PositiveFloat = Field(1e-3, description="Peak learning rate.")
-    betas: Betas = Field(
-        (0.9, 0.98), description="Decay of the running means of the gradient and the squared gradient."
-    )
-    eps: Epsilon = Field(1e-9, description="Added to the denominator.")
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(
         0.01,
         description="Decoupled weight decay on the matrices between layers. Embeddings, output layer, norms and biases "
