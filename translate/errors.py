@@ -23,3 +23,8 @@ class CheckpointError(TranslateError):
 
 class TrainingError(TranslateError):
     """The loss is no longer a number, a process of several has died, or the device has no memory left."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says; PyTorch appends its own call stack."""
+    return str(error).partition("\n")[0]

@@ -88,11 +88,11 @@ def try_lock(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def wait_for_lock(path: Path, work: str) -> Iterator[bool]:
-    """Wait until no other process is inside, by the lock of a file, which is removed on leaving; `work` names for the
-    log what the other one does.
+    """Wait until no other process is inside, by the lock of a file, which is removed on leaving.
 
     Only for work that may be done twice: because the file is removed, two processes may rarely be inside together, and
-    on file systems without locks it does not wait, and yields False. OSError if the folder cannot be written to.
+    on file systems without locks it does not wait, and yields False. `work` names for the log what the other process
+    does. OSError if the folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = _file_lock(path)

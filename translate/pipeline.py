@@ -17,6 +17,7 @@ from translate.allocation import keep_memory
 from translate.config.data import LabelledDataConfig
 from translate.config.loading import config_to_dict, dump_config, flat
 from translate.config.schema import Config
+from translate.config.training import TrainingConfig
 from translate.device import (
     avoid_cudnn_attention,
     name_of,
@@ -85,8 +86,7 @@ def train(
     precision = config.training.precision
     reached = None  # the progress of a resumed run
     if resume:
-        total = total_updates(config.training, len(plan.epoch(0)))
-        reached = progress_to_resume(run, values, identity, (total, config.training.patience), processes)
+        reached = progress_to_resume(run, values, identity, config.training, len(plan.epoch(0)), processes)
         if reached is None:
             return run
         precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
@@ -157,12 +157,13 @@ def progress_to_resume(
     run: RunFolder,
     values: dict[str, Any],
     identity: dict[str, Any],
-    length: tuple[int, int | None],
+    training: TrainingConfig,
+    per_epoch: int,
     processes: Processes,
 ) -> Progress | None:
     """How far a resumed run has got, from the `values` of its newest state; None, as the log says, if it is finished.
 
-    A finished run goes on if its `length`, the number of updates and the patience, now allows more of them.
+    A finished run goes on if its settings of `training` now allow more updates, of which an epoch has `per_epoch`.
 
     If its best model is gone, that is forgotten, so that the next validation makes another.
 
@@ -173,7 +174,7 @@ def progress_to_resume(
     progress = Progress.from_dict(values["progress"])
     damage = processes.on_first(run.damage_of_model) if progress.best_step >= 0 else None
     finished = processes.on_first(run.finished_after) == progress.step
-    if finished and progress.updates_left(*length) == 0:
+    if finished and progress.updates_left(total_updates(training, per_epoch), training.patience) == 0:
         if damage:
             raise CheckpointError(f"the run is finished, but its model is lost: {damage}; train again with --overwrite")
         log.info("%s is finished: there is nothing to resume", run.path)
@@ -324,8 +325,10 @@ def finish(
 
 
 def warn_of_settings(config: Config, trainer: Trainer) -> None:
-    """Warn of settings that do nothing: a rate that stays 0 or never reaches its peak, a limit that another one cuts
-    short, R-Drop without dropout."""
+    """Warn of settings that do nothing.
+
+    A rate that stays 0 or never reaches its peak, a limit that another one cuts short, R-Drop without dropout.
+    """
     model = config.model
     if config.training.r_drop and not (model.dropout or model.attention_dropout or model.ffn_dropout):
         log.warning(

@@ -189,8 +189,10 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
 
 
 def _described_as(key: str, above: KeyPath) -> str | None:
-    """The setting of the same top-level section whose description has the words of a key, and least besides: for
-    training.learning_rate, it is training.optimizer.lr."""
+    """The setting of the same top-level section whose description has the words of a key, and least besides.
+
+    For training.learning_rate, it is training.optimizer.lr.
+    """
     words = key.replace("_", " ").lower()
     found = [
         (len(description), f"{home}.{name}")

@@ -112,10 +112,7 @@ def warn_of_copies(train: TextPair, valid: TextPair, filters: FilterConfig | Non
         log.warning(
             "%s: %d of %d different %s are also in the training text, so validation scores, which select the best "
             "model, say less about unseen text; remove them from one of the two",
-            valid.name,
-            len(known),
-            len(pairs),
-            valid.unit,
+            *(valid.name, len(known), len(pairs), valid.unit),
         )
 
 
@@ -127,10 +124,10 @@ def count_repeated(hashes: "array[int]") -> int:
 
 
 def warn_of_shifts(sources: NDArray[np.integer], targets: NDArray[np.integer], text: TextPair) -> None:
-    """Warn if sources and targets of these lengths, in tokens or words, seem misaligned: if in some stretch, the
-    lengths of their lines are not correlated.
+    """Warn if sources and targets of these lengths, in tokens or words, seem misaligned.
 
-    A long line has a long translation. If one side lacks a line, all later pairs are misaligned.
+    That is so if in some stretch the lengths of their lines are not correlated: a long line has a long translation. If
+    one side lacks a line, all later pairs are misaligned.
     """
     if len(sources) < FEWEST:
         return
@@ -152,8 +149,10 @@ def _ranks(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def warn_of_long_lines(valid: Dataset, text: TextPair, most: int) -> None:
-    """Warn of validation sources of more than `most` tokens, which training drops: to translate one token by token may
-    take longer than all others, above all by a model that has learned little yet."""
+    """Warn of validation sources of more than `most` tokens, which training drops.
+
+    To translate one token by token may take longer than all others, above all by a model that has learned little yet.
+    """
     which = f"longer than any trained on (data.filter.max_tokens is {most})"
     _warn_of_longer(valid, text, most, which, "; each validation may take much longer because of them")
 

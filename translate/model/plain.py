@@ -11,8 +11,10 @@ from translate.model.rows import PaddedRows
 
 
 def make_plain(model: nn.Module, names: Collection[str]) -> None:
-    """Switch off the fast paths in `names` (attention, dropout, rows, projection) in all of `model`, which keeps its
-    weights."""
+    """Switch off the fast paths in `names` in all of `model`, which keeps its weights.
+
+    Their names are attention, dropout, rows and projection; others have no effect here.
+    """
     for module in model.modules():
         if "attention" in names and isinstance(module, MultiHeadAttention):
             module.explicit = False

@@ -13,21 +13,22 @@ import torch
 from torch import Tensor, nn
 
 NO_LIMIT = sys.maxsize
+FIRST_ROWS = 512  # of a table of sinusoids, before it grows
 
 
 class SinusoidalPositions(nn.Module):
     """Sines and cosines of geometrically growing wavelengths (Vaswani et al., 2017, section 3.5).
 
-    position p, dimension 2i: sin(p / 10000^(2i/D)); dimension 2i + 1: the cosine. The table grows on demand, from 512
-    positions at most.
+    position p, dimension 2i: sin(p / 10000^(2i/D)); dimension 2i + 1: the cosine. The table grows on demand, from
+    `FIRST_ROWS` positions, or `max_positions` if these are fewer.
     """
 
     longest = NO_LIMIT
     table_TD: Tensor
 
-    def __init__(self, *, d_model: int, max_positions: int = 512) -> None:
+    def __init__(self, *, d_model: int, max_positions: int = FIRST_ROWS) -> None:
         super().__init__()
-        self.register_buffer("table_TD", sinusoids(min(max_positions, 512), d_model), persistent=False)
+        self.register_buffer("table_TD", sinusoids(min(max_positions, FIRST_ROWS), d_model), persistent=False)
 
     def forward(self, start: int, stop: int) -> Tensor:
         """Vectors of the positions `start` to `stop - 1`: (stop - start, D)."""

@@ -35,7 +35,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from translate.allocation import explained_lack_of_memory
 from translate.data.batching import Indices
-from translate.errors import ConfigError, DataError, TrainingError
+from translate.errors import ConfigError, DataError, TrainingError, first_line
 from translate.training.interrupt import SHUTDOWN, Interrupted, under_torchrun
 
 # How long a process waits for the others, which may be encoding a corpus or validating. A dead process is noticed at
@@ -199,12 +199,12 @@ class Group(Processes):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Gloo's errors are plain RuntimeErrors.
-        if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower()):
+        by_gloo = "gloo" in str(error).lower()  # Its errors are plain RuntimeErrors.
+        if isinstance(error, RuntimeError) and (by_gloo or isinstance(error, dist.DistError)):
             if under_torchrun():  # It now asks all others to end, perhaps before this one has said why it ends.
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
             # NCCL may have failed for another reason, so quote it.
-            detail = "" if "gloo" in str(error).lower() else f" ({first_line(error)})"
+            detail = "" if by_gloo else f" ({first_line(error)})"
             raise TrainingError(has_ended(detail)) from error
 
     def gather(self, *numbers: float) -> NDArray[np.float64]:
@@ -381,11 +381,6 @@ def _met(meet: Callable[[], T], waiting: str) -> T:
             f"the processes of this run cannot connect: {first_line(error)}; check the network settings in "
             f"the environment (MASTER_ADDR, MASTER_PORT, GLOO_SOCKET_IFNAME), or train in one process: {alone}"
         ) from error
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of what an error says."""
-    return str(error).partition("\n")[0]
 
 
 def number_in_environment(name: str, default: int | None = None) -> int:

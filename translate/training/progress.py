@@ -72,8 +72,10 @@ class Progress:
         return replace(self, **{name: getattr(fresh, name) for name in names})
 
     def updates_left(self, total: int, patience: int | None) -> int:
-        """How many of `total` updates the run has still to make: none if it has run out of `patience`, the number of
-        validations in a row without a better model. Negative if it has made more."""
+        """How many of `total` updates the run has still to make; negative if it has made more.
+
+        None are left if it has run out of `patience`: so many validations in a row without a better model.
+        """
         left = total - self.step
         out_of_patience = patience is not None and self.validations_since_best >= patience
         return 0 if left > 0 and out_of_patience else left

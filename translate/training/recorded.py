@@ -13,6 +13,7 @@ from translate.allocation import is_out_of_memory
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch, Shapes
 from translate.device import autocast
+from translate.errors import first_line
 from translate.model.positions import SinusoidalPositions
 from translate.training.parallel import Single
 from translate.training.update import Forward, Update
@@ -114,7 +115,7 @@ class RecordedUpdate(Update):
         try:
             return recording()
         except RuntimeError as error:
-            why = "out of memory" if is_out_of_memory(error) else str(error).partition("\n")[0]
+            why = "out of memory" if is_out_of_memory(error) else first_line(error)
         self._give_up(f"recording one has failed: {why}")
         return None
 
