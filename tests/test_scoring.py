@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 from test_translator import SPACING, save_model
 
-from translate.data.corpus import ParallelText
+from translate.data.corpus import TextInMemory
 from translate.errors import DataError
 from translate.evaluation import EvaluationReport, evaluate, tokenized_bleu
 from translate.model_file import SavedModel
@@ -31,7 +31,7 @@ def report_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportOf:
         translator = Translator(dataclasses.replace(saved, target=Codec(tokenizer, saved.target.vocabulary)))
         found = Translation(translation, log_probability=-1.0, score=-1.0, length=3, finished=True)
         monkeypatch.setattr(translator, "n_best_of_ids", lambda *_: [[found]])
-        text = ParallelText("test", ["Hund"], [reference], source_sha256="", target_sha256="", variant="")
+        text = TextInMemory("test", ["Hund"], [reference], source_sha256="", target_sha256="", variant="")
         references = {other: [other] for other in others}
         report = score(translator, text, translator.config.decoding, references=references, tokenized=tokenized).report
         assert isinstance(report, EvaluationReport)
@@ -110,7 +110,7 @@ def test_sound_text_is_not_warned_of(report_of: ReportOf, caplog: pytest.LogCapt
 
 def test_speed_is_counted_in_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = Translator.load(save_model(tmp_path / "model.safetensors"), "cpu")
-    text = ParallelText("test", ["Hund"] * 6, ["dog"] * 6, source_sha256="", target_sha256="", variant="")
+    text = TextInMemory("test", ["Hund"] * 6, ["dog"] * 6, source_sha256="", target_sha256="", variant="")
     monkeypatch.setattr("translate.scoring.time", Mock(perf_counter=Mock(side_effect=[10.0, 14.0])))
     details = score(translator, text, translator.config.decoding).details
     assert (details["seconds"], details["sentences_per_second"]) == (4.0, 1.5)

@@ -12,7 +12,7 @@ from test_translator import ENGLISH, GERMAN, save_model
 from translate.config.decoding import DecodingConfig
 from translate.config.text import TextConfig
 from translate.config.training import BatchConfig
-from translate.data.corpus import ParallelText
+from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset, EncodedText
 from translate.evaluation import corpus_bleu, corpus_chrf
 from translate.text.build import build_codecs
@@ -40,7 +40,7 @@ def validator(
     """One that gives all translations as samples."""
     sides = EncodedText.of(GERMAN.encode(LINES)), EncodedText.of(target.encode(references))
     dataset = Dataset("val", *sides)
-    text = ParallelText("val", LINES, references, source_sha256="", target_sha256="", variant="")
+    text = TextInMemory("val", LINES, references, source_sha256="", target_sha256="", variant="")
     decoding = decoding or DecodingConfig()
     batch = batch or BatchConfig()
     return TranslationValidator(

@@ -36,7 +36,6 @@ from translate.runs import RunFolder, would_be_replaced
 from translate.score_warnings import blanks_warning, text_warnings
 from translate.starting import load_start, prepare_model
 from translate.text.codec import Codec
-from translate.text.labels import LabelTokenizer
 from translate.training.checkpoint import StateStore
 from translate.training.distributed import SINGLE_PROCESS, Processes, number_from
 from translate.training.progress import Progress, Validation, for_json, total_updates
@@ -369,7 +368,7 @@ def describe(trainer: Trainer, codecs: tuple[Codec, Codec], parallel: str) -> st
 
 def describe_codecs(source: Codec, target: Codec) -> str:
     """The sizes of the vocabularies, or of the vocabulary and the labels."""
-    if isinstance(target.tokenizer, LabelTokenizer):
+    if target.holds_labels:
         return f"vocabulary of {len(source.vocabulary)} ({source.language}), {len(target.vocabulary.words)} labels"
     sides = [f"{len(codec.vocabulary)} ({codec.language})" for codec in (source, target)]
     return f"vocabularies of {' and '.join(sides)}"

@@ -19,7 +19,7 @@ from translate.data.checks import (
     warn_of_shifts,
     warn_of_truncated_sources,
 )
-from translate.data.corpus import ParallelText, TextPair
+from translate.data.corpus import TextInMemory, TextPair
 from translate.data.dataset import Dataset
 from translate.data.reading import (
     check_text,
@@ -43,7 +43,7 @@ class PreparedText:
     """What a run reads: training and validation text, the codecs, and the same text as ids."""
 
     train: TextPair
-    valid: ParallelText
+    valid: TextInMemory
     codecs: tuple[Codec, Codec]
     train_set: Dataset
     valid_set: Dataset

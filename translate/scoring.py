@@ -13,7 +13,7 @@ from translate.accuracy import LabelReport, count_labels
 from translate.config.decoding import DecodingConfig
 from translate.config.loading import config_to_dict
 from translate.data.cache import CorpusCache
-from translate.data.corpus import ParallelText
+from translate.data.corpus import TextInMemory
 from translate.errors import ConfigError, DataError
 from translate.evaluation import EvaluationReport, evaluate
 from translate.files import atomic_write, writing
@@ -63,7 +63,7 @@ def check_scores(translator: Translator, references: int, *, tokenized: bool) ->
 
 def score(
     translator: Translator,
-    text: ParallelText,
+    text: TextInMemory,
     settings: DecodingConfig,
     *,
     references: Mapping[str, Sequence[str]] = MappingProxyType({}),

@@ -15,7 +15,7 @@ from translate.accuracy import count_labels
 from translate.config.decoding import DecodingConfig
 from translate.config.training import BatchConfig
 from translate.data.batching import Batch
-from translate.data.corpus import ParallelText
+from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset
 from translate.decoding.fitting import FittingBatches, with_batch_tokens
 from translate.decoding.rescore import teacher_forced
@@ -40,7 +40,7 @@ class Validator(ABC):
     def __init__(
         self,
         *,
-        text: ParallelText,
+        text: TextInMemory,
         dataset: Dataset,
         target: Codec,
         decoding: DecodingConfig,

@@ -18,7 +18,7 @@ from tiny_project import Call, Outcome, Project, write_lines
 from translate import evaluation
 from translate.commands.evaluate import main, warn_of_text
 from translate.commands.train import main as train
-from translate.data.corpus import ParallelText
+from translate.data.corpus import TextInMemory
 from translate.data.lines import read_lines
 from translate.files import atomic_write
 from translate.model_file import SavedModel
@@ -112,7 +112,7 @@ def test_misaligned_lines_in_a_language_without_spaces(
         ["猫" * n if language in ("zh", "ja") else "cat " * n for n in (1 + 7 * line % 20 for line in range(120))]
         for language in languages.split("-")
     )
-    text = ParallelText("val", source, [*target[shifted:], *target[:shifted]], "1", "2", "")
+    text = TextInMemory("val", source, [*target[shifted:], *target[:shifted]], "1", "2", "")
     codecs = [SimpleNamespace(language=language) for language in languages.split("-")]
     saved = SimpleNamespace(about={}, source=codecs[0], target=codecs[1])
     warn_of_text(text, [], cast(Any, SimpleNamespace(saved=saved, others=[], predicts_labels=False)))
@@ -558,5 +558,5 @@ def test_text_that_any_model_of_several_was_trained_on_is_named(
 ) -> None:
     models: list[Any] = [SimpleNamespace(about=about) for about in ({"train": "other"}, trained_on)]
     translator = cast(Any, SimpleNamespace(saved=models[0], others=models[1:], predicts_labels=True))
-    warn_of_text(ParallelText("val", ["a"], ["b"], "1", "2", "this"), [], translator)
+    warn_of_text(TextInMemory("val", ["a"], ["b"], "1", "2", "this"), [], translator)
     assert caplog.messages == ["val is text that the model was trained on: its scores say nothing about unseen text"]

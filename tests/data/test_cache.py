@@ -21,7 +21,7 @@ import spacy
 from translate.config.text import TextConfig, WordTokenizerConfig
 from translate.data import cache as cache_module
 from translate.data.cache import CorpusCache
-from translate.data.corpus import ParallelText, TextPair, scan_pair
+from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.dataset import Dataset
 from translate.data.lines import text_sha256
 from translate.errors import ConfigError, DataError
@@ -33,8 +33,8 @@ GERMAN = ["Der Hund schläft.", "", "Die Katze bellt!"]
 ENGLISH = ["The dog sleeps.", "", "The cat doesn't bark!"]
 
 
-def parallel(source: list[str], target: list[str], name: str = "train") -> ParallelText:
-    return ParallelText(name, source, target, text_sha256(source), text_sha256(target), "made up")
+def parallel(source: list[str], target: list[str], name: str = "train") -> TextInMemory:
+    return TextInMemory(name, source, target, text_sha256(source), text_sha256(target), "made up")
 
 
 TRAIN = parallel(GERMAN, ENGLISH)
@@ -156,7 +156,7 @@ def test_a_text_of_empty_lines_only(tmp_path: Path) -> None:
 def test_text_in_files_is_encoded_as_text_in_memory(tmp_path: Path) -> None:
     for name, lines in (("train.de", GERMAN), ("train.en", ENGLISH)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    opened = scan_pair(tmp_path / "train.de", tmp_path / "train.en", "train")
+    opened = open_pair(tmp_path / "train.de", tmp_path / "train.en", "train")
     one, other = Opened(tmp_path / "one", train=opened), Opened(tmp_path / "other")
     one.dataset(opened)
     other.dataset(TRAIN)
@@ -167,7 +167,7 @@ def test_text_in_files_is_encoded_as_text_in_memory(tmp_path: Path) -> None:
 def test_text_that_changes_while_it_is_read(later: str, tmp_path: Path) -> None:
     for name in ("train.de", "train.en"):
         (tmp_path / name).write_text("eins\nzwei\ndrei\n", encoding="utf-8")
-    text = scan_pair(tmp_path / "train.de", tmp_path / "train.en", "train")
+    text = open_pair(tmp_path / "train.de", tmp_path / "train.en", "train")
     (tmp_path / "train.de").write_text(later, encoding="utf-8")
     os.utime(tmp_path / "train.de", ns=(0, 0))  # The clock of some file systems is slow.
     cache = Opened(tmp_path / "cache")
@@ -187,9 +187,9 @@ for name in ("spacy", "tokenizers", "torchtext", "torch"):
     sys.modules[name] = None  # Makes the import raise.
 from pathlib import Path
 from translate.config.text import TextConfig
-from translate.data.corpus import ParallelText
+from translate.data.corpus import TextInMemory
 from translate.data.cache import CorpusCache
-text = ParallelText("train", {GERMAN!r}, {ENGLISH!r}, {TRAIN.source_sha256!r}, {TRAIN.target_sha256!r}, "")
+text = TextInMemory("train", {GERMAN!r}, {ENGLISH!r}, {TRAIN.source_sha256!r}, {TRAIN.target_sha256!r}, "")
 cache = CorpusCache(Path({str(tmp_path)!r}))
 codecs = cache.codecs(TextConfig.model_validate({config!r}), ("de", "en"), text)
 for codec, side in zip(codecs, (cache.find(codecs, text).source, cache.find(codecs, text).target)):

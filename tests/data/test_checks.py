@@ -17,7 +17,7 @@ from translate.data.checks import (
     warn_of_shifts,
     warn_of_truncated_sources,
 )
-from translate.data.corpus import ParallelText, TextPair, TextPart
+from translate.data.corpus import TextInMemory, TextPair, TextPart
 from translate.data.dataset import Dataset, EncodedText
 from translate.errors import ConfigError, DataError
 
@@ -162,7 +162,7 @@ def test_rows_of_a_table(rows: int, warned: bool, turned: bool, caplog: pytest.L
 def test_labels_that_may_be_something_else(
     labels: list[str], said: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    check_variety(ParallelText("train.tsv", ["a"] * len(labels), labels, "", "", "x", unit="texts"))
+    check_variety(TextInMemory("train.tsv", ["a"] * len(labels), labels, "", "", "x", unit="texts"))
     assert [message[: len(start)] for message, start in zip(caplog.messages, said, strict=True)] == said
 
 
@@ -170,7 +170,7 @@ def test_a_single_label() -> None:
     with pytest.raises(
         DataError, match=r"^train\.tsv: all texts have the label 'de'; give texts of at least two labels$"
     ):
-        check_variety(ParallelText("train.tsv", ["a", "b"], ["de", "de"], "", "", "x", unit="texts"))
+        check_variety(TextInMemory("train.tsv", ["a", "b"], ["de", "de"], "", "", "x", unit="texts"))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from packed import ENGLISH, GERMAN, write, write_split
 
 from translate.data import known
 from translate.data import lines as lines_module
-from translate.data.corpus import read_pair, scan_pair
+from translate.data.corpus import open_pair, read_pair
 from translate.data.known import KNOWN_TEXTS, KnownText, describe_variant
 from translate.data.lines import text_sha256
 from translate.data.splits import read_split
@@ -32,7 +32,7 @@ def test_pair(tmp_path: Path) -> None:
 
 def test_an_open_pair_is_the_same_without_being_held(tmp_path: Path) -> None:
     files = write_split(tmp_path, "small")
-    opened, held = scan_pair(*files, "small"), read_pair(*files, "small")
+    opened, held = open_pair(*files, "small"), read_pair(*files, "small")
     assert opened.in_memory() == held
     assert [list(opened.source), list(opened.target)] == [GERMAN, ENGLISH]
     assert not isinstance(opened.source, list)

@@ -12,7 +12,7 @@ from translate.config.data import LabelledFilterConfig
 from translate.config.text import TextConfig
 from translate.data.batching import make_batch
 from translate.data.cache import CorpusCache
-from translate.data.corpus import ParallelText
+from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset, EncodedText
 from translate.data.labelled import (
     find_labelled_split,
@@ -198,7 +198,7 @@ def test_a_missing_split(tmp_path: Path) -> None:
 # --- encoded ---------------------------------------------------------------------------------------------------------
 
 
-def encoded(tmp_path: Path, text: ParallelText) -> Dataset:
+def encoded(tmp_path: Path, text: TextInMemory) -> Dataset:
     cache = CorpusCache(tmp_path / "cache")
     return cache.dataset(cache.codecs(TextConfig(), ("de", None), text), text)
 
@@ -221,7 +221,7 @@ def test_long_and_empty_texts_are_left_out_whatever_their_labels() -> None:
     source = EncodedText(np.zeros(sum(lengths), np.uint16), np.cumsum([0, *lengths]))
     target = EncodedText(np.zeros(4, np.uint16), np.arange(5))
     dataset = Dataset("train.tsv", source, target, labelled=True)
-    text = ParallelText("train.tsv", [""] * 4, ["de"] * 4, "", "", "", unit="texts")
+    text = TextInMemory("train.tsv", [""] * 4, ["de"] * 4, "", "", "", unit="texts")
     pairs, report = select_texts(dataset, LabelledFilterConfig(max_tokens=9), text)
     assert pairs.tolist() == [0, 2]
     assert report == [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from packed import PACK, write
 
 from translate.data import lines as lines_module
-from translate.data.corpus import scan_pair
+from translate.data.corpus import open_pair
 from translate.data.lines import PACKED, FileText, JoinedText, read_blocks, read_lines, version_of
 from translate.errors import DataError
 
@@ -117,7 +117,7 @@ def test_what_can_be_read_but_once_is_no_corpus(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/null")):
         with pytest.raises(DataError, match=f"{path} is a pipe or a device, which can be read only once. Save it as"):
-            scan_pair(path, path, "pipe")
+            open_pair(path, path, "pipe")
 
 
 def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from packed import write
 
-from translate.data.corpus import TextPair, TextPart, scan_pair
+from translate.data.corpus import TextPair, TextPart, open_pair
 from translate.data.mixing import join_corpora, matching_files, open_files
 from translate.errors import DataError
 
@@ -20,7 +20,7 @@ def write_pair(folder: Path, name: str, lines: list[str], ending: str = "") -> N
 def test_two_files_are_a_pair(tmp_path: Path) -> None:
     write_pair(tmp_path, "a", ["eins", "zwei"])
     files = tmp_path / "a.de", tmp_path / "a.en"
-    assert open_files(*files) == scan_pair(*files, "a.de / a.en")
+    assert open_files(*files) == open_pair(*files, "a.de / a.en")
 
 
 def test_wildcards_pair_files_in_alphabetical_order(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_files_of_unequal_length_are_named(tmp_path: Path) -> None:
 def test_corpora_are_joined(tmp_path: Path) -> None:
     write_pair(tmp_path, "a", ["eins", "zwei"])
     write_pair(tmp_path, "b", ["drei"])
-    one, two = (scan_pair(tmp_path / f"{name}.de", tmp_path / f"{name}.en", name) for name in ("a", "b"))
+    one, two = (open_pair(tmp_path / f"{name}.de", tmp_path / f"{name}.en", name) for name in ("a", "b"))
     text = join_corpora([one, two], [1, 3], [True, True])
     assert list(text.source) == ["eins", "zwei", "drei"]
     assert list(text.target) == ["EINS", "ZWEI", "DREI"]
@@ -129,7 +129,7 @@ def test_vocabularies_can_be_learned_from_some_corpora_only(tmp_path: Path) -> N
     texts = []
     for name in "abc":
         write_pair(tmp_path, name, [f"{name}{name}"])
-        texts.append(scan_pair(tmp_path / f"{name}.de", tmp_path / f"{name}.en", name))
+        texts.append(open_pair(tmp_path / f"{name}.de", tmp_path / f"{name}.en", name))
     two = join_corpora(texts, [1, 1, 1], [True, False, True]).vocabulary
     assert two is not None
     assert (list(two.source), list(two.target)) == (["aa", "cc"], ["AA", "CC"])

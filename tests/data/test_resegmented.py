@@ -8,7 +8,7 @@ import pytest
 from translate.config.text import TextConfig
 from translate.data.batching import make_batch
 from translate.data.cache import CorpusCache
-from translate.data.corpus import ParallelText
+from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset
 from translate.data.lines import text_sha256
 from translate.data.resegmented import ResegmentedDataset, ResegmentedPairs
@@ -17,7 +17,7 @@ from translate.text.vocabulary import BOS, EOS
 
 GERMAN = ["der alte Hund bellt", "", "die alte Katze bellt nicht, der alte Hund bellt"] * 4
 ENGLISH = ["the old dog barks", "", "the old cat doesn't bark, the old dog barks"] * 4
-TEXT = ParallelText("train", GERMAN, ENGLISH, text_sha256(GERMAN), text_sha256(ENGLISH), "made up")
+TEXT = TextInMemory("train", GERMAN, ENGLISH, text_sha256(GERMAN), text_sha256(ENGLISH), "made up")
 
 Encoded = tuple[Dataset, tuple[Codec, Codec]]
 
@@ -105,7 +105,7 @@ def test_batches_are_made_of_it(encoded: Encoded) -> None:
 
 def test_labels_are_not_cut(tmp_path: Path) -> None:
     labels = ["de", "", "en"] * 4
-    text = ParallelText("train", GERMAN, labels, TEXT.source_sha256, text_sha256(labels), "")
+    text = TextInMemory("train", GERMAN, labels, TEXT.source_sha256, text_sha256(labels), "")
     cache = CorpusCache(tmp_path)
     codecs = cache.codecs(TextConfig.model_validate({"tokenizer": {"kind": "bpe"}}), ("de", None), text)
     dataset = cache.dataset(codecs, text)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from translate.config.data import FilterConfig
-from translate.data.corpus import ParallelText, TextPart
+from translate.data.corpus import TextInMemory, TextPart
 from translate.data.dataset import Dataset, EncodedText
 from translate.data.selection import repeat_pairs, select_pairs
 from translate.errors import DataError
 
 
-def parallel(source: list[str], target: list[str]) -> ParallelText:
-    return ParallelText("train", source, target, source_sha256="", target_sha256="", variant="made up")
+def parallel(source: list[str], target: list[str]) -> TextInMemory:
+    return TextInMemory("train", source, target, source_sha256="", target_sha256="", variant="made up")
 
 
 def encoded(lengths: list[int]) -> EncodedText:

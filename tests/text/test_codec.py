@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from translate import pool
 from translate.config.text import TextConfig
-from translate.data.corpus import ParallelText
+from translate.data.corpus import TextInMemory
 from translate.data.splits import read_split
 from translate.errors import ConfigError
 from translate.text import build
@@ -265,17 +265,17 @@ def codecs_of_many_lines() -> tuple[Codec, Codec]:
 
 
 @pytest.fixture(scope="module")
-def training_text(multi30k: Path) -> ParallelText:
+def training_text(multi30k: Path) -> TextInMemory:
     return read_split(multi30k, "train", "de", "en")
 
 
 @pytest.fixture(scope="module")
-def real_codecs(training_text: ParallelText) -> tuple[Codec, Codec]:
+def real_codecs(training_text: TextInMemory) -> tuple[Codec, Codec]:
     return build_codecs(TextConfig(), ("de", "en"), training_text.source, training_text.target)
 
 
 @pytest.mark.slow
-def test_the_published_table(training_text: ParallelText, real_codecs: tuple[Codec, Codec]) -> None:
+def test_the_published_table(training_text: TextInMemory, real_codecs: tuple[Codec, Codec]) -> None:
     german, english = real_codecs
     assert (len(german.vocabulary), len(english.vocabulary)) == (19214, 10837)
     assert [BOS, *german.encode(training_text.source[:1])[0], EOS] == [

@@ -17,7 +17,7 @@ from translate.paths import exists, resolved
 
 if TYPE_CHECKING:
     from translate.config.decoding import DecodingConfig
-    from translate.data.corpus import ParallelText
+    from translate.data.corpus import TextInMemory
     from translate.translator import Translator
 
 log = logging.getLogger("translate")
@@ -98,7 +98,7 @@ def evaluate(args: argparse.Namespace) -> None:
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)
 
 
-def read_text(args: argparse.Namespace, translator: "Translator", reference: Path | None) -> "ParallelText":
+def read_text(args: argparse.Namespace, translator: "Translator", reference: Path | None) -> "TextInMemory":
     """The split, or the two files, of the kind of text that the model was trained on."""
     from translate.config.data import LabelledDataConfig
     from translate.data.checks import are_swapped
@@ -131,7 +131,7 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
     return read_split(root, args.split, data.source, data.target)
 
 
-def warn_of_text(text: "ParallelText", references: list[list[str]], translator: "Translator") -> None:
+def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: "Translator") -> None:
     """Warn if scores on this text would say little: if it was trained on, or its lines do not belong together."""
     from translate.data.checks import warn_of_equal_sides, warn_of_shifts
     from translate.score_warnings import line_lengths
@@ -148,7 +148,7 @@ def warn_of_text(text: "ParallelText", references: list[list[str]], translator: 
         warn_of_shifts(source, line_lengths(target, translator.saved.target.language), text)
 
 
-def further_references(path: Path, text: "ParallelText") -> tuple[str, list[str]]:
+def further_references(path: Path, text: "TextInMemory") -> tuple[str, list[str]]:
     """A name, and further translations of a text, one per line. DataError if there are more or fewer, or only blanks.
 
     A warning if they are not translated.
@@ -204,7 +204,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
 
 
 def another_report(
-    report: Path, text: "ParallelText", references: list[str], settings: "DecodingConfig", translator: "Translator"
+    report: Path, text: "TextInMemory", references: list[str], settings: "DecodingConfig", translator: "Translator"
 ) -> str | None:
     """What an existing report was about, if that was another text, search or choice of models."""
     from translate.config.decoding import DecodingConfig

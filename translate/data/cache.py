@@ -30,7 +30,6 @@ from translate.files import atomic_open, wait_for_lock, writing
 from translate.paths import exists
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
-from translate.text.labels import LabelTokenizer
 
 FORMAT = 5  # part of the hash in every name, so that entries of another format are never found
 
@@ -172,8 +171,7 @@ def _text_name(codecs: tuple[Codec, Codec], text: TextPair) -> str:
 
 def _dataset(codecs: tuple[Codec, Codec], text: TextPair, sides: list[EncodedText]) -> Dataset:
     source, target = sides
-    labelled = isinstance(codecs[1].tokenizer, LabelTokenizer)
-    return Dataset(text.name, source, target, labelled)
+    return Dataset(text.name, source, target, labelled=codecs[1].holds_labels)
 
 
 def _parse_codecs(content: Any) -> tuple[Codec, Codec]:

@@ -50,9 +50,9 @@ class TextPair:
         """A number of pairs or texts, for messages."""
         return f"{number} {self.unit if number != 1 else self.unit.removesuffix('s')}"
 
-    def in_memory(self) -> "ParallelText":
+    def in_memory(self) -> "TextInMemory":
         """The same in memory."""
-        return ParallelText(**{**vars(self), "source": list(self.source), "target": list(self.target)})
+        return TextInMemory(**{**vars(self), "source": list(self.source), "target": list(self.target)})
 
     def place(self, line: int) -> str:
         """How messages name the line at index `line`: by its number within its corpus, counted from 1."""
@@ -64,19 +64,19 @@ class TextPair:
 
 
 @dataclass(frozen=True)
-class ParallelText(TextPair):
-    """The same, held in memory."""
+class TextInMemory(TextPair):
+    """The same, with both sides as lists."""
 
     source: list[str]
     target: list[str]
 
 
-def read_pair(source: Path, target: Path, name: str | None = None) -> ParallelText:
-    """Read two files whose lines belong together into memory; see scan_pair."""
-    return scan_pair(source, target, name).in_memory()
+def read_pair(source: Path, target: Path, name: str | None = None) -> TextInMemory:
+    """Read two files whose lines belong together into memory; see open_pair."""
+    return open_pair(source, target, name).in_memory()
 
 
-def scan_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
+def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
     """Two files whose lines belong together, read once to check and hash them. Named after both files by default.
 
     As many blank lines as both files end with are left out: some archives of Multi30k have one.

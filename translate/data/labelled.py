@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from translate.data.corpus import ParallelText, TextPair, read_pair
+from translate.data.corpus import TextInMemory, TextPair, read_pair
 from translate.data.lines import FileText, Text, excerpt, read_blocks, text_sha256, version_of
 from translate.data.splits import (
     files_in,
@@ -22,12 +22,12 @@ from translate.text.codec import compose
 ENDING = ".tsv"  # and that of a packed file
 
 
-def read_labelled(path: Path, known: Collection[str] | None = None) -> ParallelText:
-    """Read texts and their labels into memory; see scan_labelled."""
-    return scan_labelled(path, known).in_memory()
+def read_labelled(path: Path, known: Collection[str] | None = None) -> TextInMemory:
+    """Read texts and their labels into memory; see open_labelled."""
+    return open_labelled(path, known).in_memory()
 
 
-def scan_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
+def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
     """Texts (the source) and their labels (the target), read once to check and hash them.
 
     The first tab ends the label; later ones belong to the text. White space around a label is not part of it. Blank
@@ -91,7 +91,7 @@ def _without_blank_end(lines: Iterable[str]) -> Iterator[str]:
             blank.clear()
 
 
-def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> ParallelText:
+def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> TextInMemory:
     """The same from two files that belong together line by line."""
     pair = read_pair(texts, labels)
     stripped = [label.strip() for label in pair.target]
@@ -102,14 +102,14 @@ def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> 
     return _labelled(pair.name, pair.source, stripped, hashes, len(set(stripped))).in_memory()
 
 
-def read_labelled_split(root: Path, split: str, known: Collection[str] | None = None) -> ParallelText:
-    """Read a split of the folder `root`; see find_labelled_split and scan_labelled for what can go wrong."""
+def read_labelled_split(root: Path, split: str, known: Collection[str] | None = None) -> TextInMemory:
+    """Read a split of the folder `root`; see find_labelled_split and open_labelled for what can go wrong."""
     return read_labelled(find_labelled_split(root, split), known)
 
 
 def open_labelled_split(root: Path, split: str) -> TextPair:
     """The same split as a text that is not held in memory."""
-    return scan_labelled(find_labelled_split(root, split))
+    return open_labelled(find_labelled_split(root, split))
 
 
 def labelled_splits_in(root: Path) -> dict[str, Path]:

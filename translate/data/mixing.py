@@ -6,7 +6,7 @@ from dataclasses import replace
 from glob import glob
 from pathlib import Path
 
-from translate.data.corpus import TextPair, TextPart, scan_pair
+from translate.data.corpus import TextPair, TextPart, open_pair
 from translate.data.lines import JoinedText, text_sha256
 from translate.errors import DataError
 from translate.paths import exists
@@ -18,7 +18,7 @@ def open_files(source: Path, target: Path) -> TextPair:
     Files go together if the wildcards stand for the same text: `a.de` with `a.en` for `*.de` and `*.en`.
 
     Raises:
-        DataError: both are the same file, no file matches, one has no partner, or the wildcards differ; see scan_pair
+        DataError: both are the same file, no file matches, one has no partner, or the wildcards differ; see open_pair
             for the rest.
     """
     if source == target:
@@ -37,7 +37,7 @@ def open_files(source: Path, target: Path) -> TextPair:
                 raise DataError(
                     f"{path} has no counterpart: no file matches {pattern} with {', '.join(map(repr, key))}."
                 )
-    texts = [scan_pair(path, targets[key]) for key, path in sources.items()]
+    texts = [open_pair(path, targets[key]) for key, path in sources.items()]
     if len(texts) == 1:
         return texts[0]
     name = f"{source.name} / {target.name}"

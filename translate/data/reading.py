@@ -10,7 +10,7 @@ from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConf
 from translate.config.schema import Config
 from translate.data.cache import CorpusCache
 from translate.data.checks import check_variety
-from translate.data.corpus import ParallelText, TextPair
+from translate.data.corpus import TextInMemory, TextPair
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.inventory import named_files, patterns, split_files
 from translate.data.labelled import find_labelled_split, open_labelled_split, read_labelled_split
@@ -105,7 +105,7 @@ def has_no_folder(data: DataConfig) -> bool:
     return data.root == demo_corpus() and all(corpus.split is None for corpus in data.corpora)
 
 
-def read_validation_text(config: Config, train: TextPair) -> ParallelText:
+def read_validation_text(config: Config, train: TextPair) -> TextInMemory:
     """The validation pairs. DataError if a label is not one of the training text."""
     data = config.data
     if isinstance(data, LabelledDataConfig):

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from translate.data.dataset import SIDES, Dataset, EncodedText
 from translate.text.bpe_dropout import BpeDropout
 from translate.text.codec import Codec
-from translate.text.labels import LabelTokenizer
 
 SAMPLE = 1000  # pairs, from the whole text, by which the effect of dropout on lengths is measured
 
@@ -65,9 +64,7 @@ class ResegmentedDataset:
         self.dataset = dataset
         self.longest = longest
         self.seed = seed
-        self.dropouts = [
-            None if isinstance(codec.tokenizer, LabelTokenizer) else BpeDropout(codec, share) for codec in codecs
-        ]
+        self.dropouts = [None if codec.holds_labels else BpeDropout(codec, share) for codec in codecs]
 
     def lengthening(self) -> float:
         """How many times as long lines become, judging by up to `SAMPLE` pairs of epoch 0."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from translate.text.labels import LabelTokenizer
 from translate.text.tokenizers import Tokenizer, tokenizer_from_dict
 from translate.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 
@@ -27,6 +28,11 @@ class Codec:
     @property
     def language(self) -> str:
         return self.tokenizer.language
+
+    @property
+    def holds_labels(self) -> bool:
+        """Whether a line is a label, which is one token and has no eos."""
+        return isinstance(self.tokenizer, LabelTokenizer)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS; none for a blank line."""
