@@ -201,10 +201,8 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
             trainer.plan = one_pass(job, batches)
             trainer.total_steps += len(batches)
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
-            with (
-                trainer.guard,
-                contextlib.redirect_stderr(io.StringIO()),
-            ):  # It would report validations that do not happen.
+            # The trainer would report validations that do not happen.
+            with trainer.guard, contextlib.redirect_stderr(io.StringIO()):
                 trainer.train(metrics, NoBar(0, 0))
             rows = map(json.loads, (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
             loss = [row["nll"] for row in rows if row["kind"] == "train"][-1]

@@ -57,7 +57,7 @@ class SubwordConfig(Section):
         "text. The others get no piece. For text from the web, with characters of many scripts, try 0.9999.",
     )
     vocab_size: Size = Field(
-        6000, description="Maximum number of pieces to learn; specials and the bytes of byte_fallback do not count."
+        6000, description="Maximum number of pieces to learn; specials and single bytes do not count."
     )
 
     def conflicts(self) -> Iterator[Conflict]:

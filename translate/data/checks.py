@@ -112,7 +112,10 @@ def warn_of_copies(train: TextPair, valid: TextPair, filters: FilterConfig | Non
         log.warning(
             "%s: %d of %d different %s are also in the training text, so validation scores, which select the best "
             "model, say less about unseen text; remove them from one of the two",
-            *(valid.name, len(known), len(pairs), valid.unit),
+            valid.name,
+            len(known),
+            len(pairs),
+            valid.unit,
         )
 
 
