@@ -10,7 +10,7 @@ from translate.data.batching import BatchPlan
 from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.training.checkpoint import StateStore
-from translate.training.distributed import Processes
+from translate.training.processes import Processes
 from translate.training.progress import Validation
 from translate.training.trainer import Trainer, TrainingSet
 from translate.training.writer import Writer

@@ -62,12 +62,14 @@ from translate.data.batching import BatchPlan, Epoch
 from translate.data.cache import CorpusCache
 from translate.data.dataset import Dataset, EncodedText
 from translate.data.reading import read_training_text
-from translate.device import PRECISIONS, avoid_cudnn_attention, name_of, prepare_cpu, resolve_device
+from translate.device import avoid_cudnn_attention, prepare_cpu, resolve_device
 from translate.errors import DataError, TranslateError
 from translate.model.build import build_model
 from translate.pipeline import choose_dtype
+from translate.precision import PRECISIONS, name_of
 from translate.text.vocabulary import EOS, PAD, SPECIALS
-from translate.training.distributed import SINGLE_PROCESS, Group, Processes
+from translate.training.distributed import Group
+from translate.training.processes import SINGLE_PROCESS, Processes
 from translate.training.tracking import MetricsLog, NoBar
 
 # What `translate.allocation.keep_memory` asks of glibc, as environment variables.

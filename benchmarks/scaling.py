@@ -31,11 +31,13 @@ from translate.config.schema import Config
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
 from translate.data.reading import read_training_text
-from translate.device import name_of, prepare_cpu, resolve_device
+from translate.device import prepare_cpu, resolve_device
 from translate.errors import TranslateError
 from translate.model_file import fresh_model
 from translate.pipeline import choose_dtype
-from translate.training.distributed import SINGLE_PROCESS, Group
+from translate.precision import name_of
+from translate.training.distributed import Group
+from translate.training.processes import SINGLE_PROCESS
 from translate.training.tracking import MetricsLog, NoBar
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,6 +20,7 @@ STAGES = (
     "pool",
     "threads",
     "device",
+    "precision",
     "allocation",
     "storage",
     "config",

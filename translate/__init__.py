@@ -10,8 +10,8 @@ The folders in the order of the subject, each using only those before it:
     training/    loss, optimizer, the loop and its saved states
 
 Small files that any of them may use: errors.py, files.py (written whole or not at all), paths.py, pool.py (work in one
-process per core), device.py (where to compute, and in which precision), threads.py (work in several threads),
-allocation.py (the memory of tensors), storage.py (tensors in a file).
+process per core), device.py (where to compute), precision.py (bfloat16 or float32), threads.py (work in several
+threads), allocation.py (the memory of tensors), storage.py (tensors in a file).
 
 The files that put them together: evaluation.py (BLEU), accuracy.py (right labels), score_warnings.py (what makes
 scores mislead), model_file.py (a trained model), translator.py (text in, text out), scoring.py, validation.py,

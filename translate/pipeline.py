@@ -18,18 +18,12 @@ from translate.config.data import LabelledDataConfig
 from translate.config.loading import config_to_dict, dump_config, flat
 from translate.config.schema import Config
 from translate.config.training import TrainingConfig
-from translate.device import (
-    avoid_cudnn_attention,
-    name_of,
-    prepare_cpu,
-    resolve_device,
-    resolve_precision,
-    subnormals_are_zero,
-)
+from translate.device import avoid_cudnn_attention, prepare_cpu, resolve_device, subnormals_are_zero
 from translate.errors import CheckpointError, ConfigError, TrainingError
 from translate.model.build import Model
 from translate.model_file import SavedModel, weights_of
 from translate.paths import commit
+from translate.precision import name_of, resolve_precision
 from translate.preparing import PreparedText, plan_batches, prepare_text, training_set, with_max_ratio
 from translate.resuming import changed_in_vain, is_place, refuse_changed_settings, refuse_changes
 from translate.runs import RunFolder, would_be_replaced
@@ -37,7 +31,7 @@ from translate.score_warnings import blanks_warning, text_warnings
 from translate.starting import load_start, prepare_model
 from translate.text.codec import Codec
 from translate.training.checkpoint import StateStore
-from translate.training.distributed import SINGLE_PROCESS, Processes, number_from
+from translate.training.processes import SINGLE_PROCESS, Processes, number_from
 from translate.training.progress import Progress, Validation, for_json, total_updates
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics

@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.model.build import build_model
 from translate.text.vocabulary import EOS, PAD, SPECIALS
-from translate.training.distributed import SINGLE_PROCESS
+from translate.training.processes import SINGLE_PROCESS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS, PASSES, ROWS = 24, 4, 8

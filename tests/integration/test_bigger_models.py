@@ -23,9 +23,9 @@ from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training import checkpoint
 from translate.training import rehearsal as rehearsal_module
-from translate.training.distributed import SINGLE_PROCESS
 from translate.training.memory import TensorMemory, lasting_memory
 from translate.training.parallel import Single
+from translate.training.processes import SINGLE_PROCESS
 from translate.training.recorded import RecordedUpdate
 from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
 from translate.training.tracking import Bar, NoBar

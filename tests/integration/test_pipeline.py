@@ -24,7 +24,7 @@ from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
-from translate.training.distributed import Processes
+from translate.training.processes import Processes
 from translate.training.progress import Validation
 from translate.training.trainer import Trainer
 from translate.training.update import Update

@@ -35,7 +35,7 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training.checkpoint import pack
-from translate.training.distributed import SINGLE_PROCESS
+from translate.training.processes import SINGLE_PROCESS
 from translate.training.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]

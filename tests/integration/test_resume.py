@@ -15,7 +15,7 @@ import pytest
 from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, rows, sigint, sigterm, stop, update
 from torch import Tensor
 
-from translate import device
+from translate import precision
 from translate import validation as validation_module
 from translate.errors import CheckpointError
 from translate.model.layers import DecoderLayer
@@ -382,9 +382,9 @@ def test_the_log_is_cut_where_the_state_ends(tiny: TinyProject) -> None:
 def test_the_arithmetic_stays_what_was_measured_first(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(device, "_speed_up_of_bfloat16", lambda rows, width: 2.0)
+    monkeypatch.setattr(precision, "_speed_up_of_bfloat16", lambda rows, width: 2.0)
     stop(sigterm, update(3), tiny, "training.precision=auto")
-    monkeypatch.setattr(device, "_speed_up_of_bfloat16", lambda rows, width: 0.04)  # as on another machine
+    monkeypatch.setattr(precision, "_speed_up_of_bfloat16", lambda rows, width: 0.04)  # as on another machine
     run = train(tiny.config("training.precision=auto"), resume=True)
     assert json.loads(run.finished.read_bytes())["dtype"] == "bfloat16"
     assert sum("0.04 times as fast as float32" in message for message in caplog.messages) == 1

@@ -19,8 +19,8 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training.checkpoint import StateStore
-from translate.training.distributed import SINGLE_PROCESS, Processes
 from translate.training.interrupt import Interrupted
+from translate.training.processes import SINGLE_PROCESS, Processes
 from translate.training.trainer import Trainer
 
 # Word by word, a translation swaps the two syllables: "bako" is "koba".

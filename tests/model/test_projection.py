@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.device import autocast
 from translate.model.projection import COLUMNS, Projection
+from translate.precision import autocast
 
 CPU = torch.device("cpu")
 

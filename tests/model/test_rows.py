@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.device import autocast
 from translate.model.layers import FeedForward
 from translate.model.rows import ROWS, PaddedRows, positions_of
+from translate.precision import autocast
 
 CPU = torch.device("cpu")
 

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from translate.config.model import ModelConfig
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
-from translate.device import autocast
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import build_transformer
 from translate.model.dropout import Dropout
 from translate.model.plain import make_plain
+from translate.precision import autocast
 from translate.text.vocabulary import PAD
 from translate.training.objective import build_objective
 

@@ -20,9 +20,10 @@ from torch.torch_version import TorchVersion
 from translate.errors import ConfigError, TrainingError
 from translate.training import checkpoint, parallel
 from translate.training.checkpoint import pack, unpack
-from translate.training.distributed import SINGLE_PROCESS, Group, MeetingPlace, Part, seed_of
+from translate.training.distributed import Group, MeetingPlace
 from translate.training.interrupt import Interrupted
 from translate.training.parallel import PARALLEL, Replicated, Single, build_parallel
+from translate.training.processes import SINGLE_PROCESS, Part, seed_of
 
 
 def group_of(rank: int, count: int) -> Group:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from translate.config.model import ClassifierConfig, ModelConfig
 from translate.data.batching import Batch, pad_rows
-from translate.device import autocast
 from translate.model.build import Model, build_model
 from translate.model.classifier import Classifier
+from translate.precision import autocast
 from translate.training.memory import TensorMemory
 from translate.training.objective import CrossEntropy, Objective, RDrop
 from translate.training.recompute import recompute_blocks

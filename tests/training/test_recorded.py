@@ -21,8 +21,8 @@ from translate.model.build import Model, build_model
 from translate.model.positions import SinusoidalPositions
 from translate.text.vocabulary import EOS, PAD
 from translate.training.build import build_update
-from translate.training.distributed import SINGLE_PROCESS
 from translate.training.parallel import Single, build_parallel
+from translate.training.processes import SINGLE_PROCESS
 from translate.training.recorded import RecordedUpdate, Work, round_up
 from translate.training.update import Update
 

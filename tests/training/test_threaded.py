@@ -15,8 +15,9 @@ from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.model.dropout import Dropout, drawing_from
 from translate.training.build import build_update
-from translate.training.distributed import SINGLE_PROCESS, Group
+from translate.training.distributed import Group
 from translate.training.parallel import Single
+from translate.training.processes import SINGLE_PROCESS
 from translate.training.threaded import ThreadedUpdate
 from translate.training.update import Pass, Update
 

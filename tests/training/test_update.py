@@ -9,8 +9,8 @@ from torch import Tensor
 
 from translate.config.training import TrainingConfig
 from translate.model.rows import ROWS
-from translate.training.distributed import SINGLE_PROCESS
 from translate.training.parallel import Single
+from translate.training.processes import SINGLE_PROCESS
 from translate.training.update import Update
 
 

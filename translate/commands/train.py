@@ -22,7 +22,8 @@ from translate.training.interrupt import Interrupted, second_signal_ends, under_
 if TYPE_CHECKING:
     from translate.config.schema import Config
     from translate.runs import RunFolder
-    from translate.training.distributed import Group, Processes
+    from translate.training.distributed import Group
+    from translate.training.processes import Processes
 
 # Folders in which names mean open files, such as /dev/stdin: in each process its own.
 OPEN_FILES = tuple(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if is_for_one_process(args.config):
                     raise ConfigError(f"{args.config} is a pipe, but each process has to read it; save it as a file")
                 together = cleanup.enter_context(companions(count, given))
-        from translate.training.distributed import SINGLE_PROCESS
+        from translate.training.processes import SINGLE_PROCESS
 
         with together or nullcontext():
             return train_as(args, config, together or SINGLE_PROCESS)

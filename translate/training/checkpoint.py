@@ -15,8 +15,8 @@ from torch import Tensor, optim
 
 from translate.errors import CheckpointError
 from translate.storage import read_tensors, tensor_files, write_tensors
-from translate.training.distributed import Processes, seed_of
 from translate.training.parallel import Single
+from translate.training.processes import Processes, seed_of
 from translate.training.writer import Writer
 
 FORMAT = "translate training state 2"

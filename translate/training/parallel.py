@@ -15,7 +15,7 @@ from torch.torch_version import TorchVersion
 from translate.errors import ConfigError
 from translate.model.build import Model
 from translate.model.layers import DecoderLayer, blocks_of
-from translate.training.distributed import Processes
+from translate.training.processes import Processes
 from translate.training.uncompiled import DistributedDataParallel
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from translate.allocation import is_out_of_memory
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch, Shapes
-from translate.device import autocast
 from translate.errors import first_line
 from translate.model.positions import SinusoidalPositions
+from translate.precision import autocast
 from translate.training.parallel import Single
 from translate.training.update import Forward, Update
 

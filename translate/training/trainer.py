@@ -20,11 +20,11 @@ from translate.model.build import Model
 from translate.training.abandon import let_blocks_check
 from translate.training.build import build_update
 from translate.training.checkpoint import StateStore, pack, unpack
-from translate.training.distributed import Processes
 from translate.training.interrupt import Interrupted, InterruptGuard
 from translate.training.loss import Sums
 from translate.training.memory import lasting_memory, remedies, size
 from translate.training.parallel import build_parallel
+from translate.training.processes import Processes
 from translate.training.progress import Progress, Validation, describe, perplexity, total_updates
 from translate.training.recompute import recompute_blocks
 from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
