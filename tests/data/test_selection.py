@@ -63,6 +63,15 @@ def test_limits_are_inclusive_and_the_untranslated_may_stay() -> None:
     assert selected([("a b c d", "a"), ("@@", "!")], config) == ([0, 1], [])
 
 
+@pytest.mark.parametrize(("longer", "shorter", "ratio"), [(63, 45, 1.4), (115, 50, 2.3), (126, 45, 2.8)])
+def test_a_pair_of_exactly_the_maximum_ratio_stays_although_its_product_is_rounded(
+    longer: int, shorter: int, ratio: float
+) -> None:
+    assert ratio * shorter < longer
+    pairs = [("a " * longer, "a " * shorter), ("a " * shorter, "a " * longer), ("a " * (longer + 1), "a " * shorter)]
+    assert selected(pairs, FilterConfig(max_ratio=ratio))[0] == [0, 1]
+
+
 def test_identical_and_repeated_pairs_are_dropped_if_that_is_asked_for() -> None:
     pairs = [("ein", "one"), ("Ron", "Ron"), ("ein", "one"), ("ein", "a"), ("Ron", "Ron"), ("ein", "one")]
     assert selected(pairs, FilterConfig()) == ([0, 1, 2, 3, 4, 5], [])

@@ -35,7 +35,8 @@ def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tupl
     )
     if config.max_ratio is not None:
         reason = f"one side over {config.max_ratio:g} times the other (data.filter.max_ratio)"
-        reasons.append((reason, longer > config.max_ratio * shorter))
+        # Divided, not multiplied: 63 / 45 is 1.4, but 1.4 * 45 is slightly less than 63. Empty sides are dropped above.
+        reasons.append((reason, longer / np.maximum(shorter, 1) > config.max_ratio))
     return _drop(reasons, text)
 
 
