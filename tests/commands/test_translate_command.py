@@ -381,3 +381,4 @@ def test_options_that_are_none(options: tuple[str, ...], message: str, translate
 
 def test_arguments_with_line_ends_of_windows_are_lines_like_others() -> None:
     assert streams.argument_lines(["el gato\r\nla casa\r"]) == ["el gato", "la casa"]
+    assert streams.argument_lines(["el gato\n", "", "\n", "la casa\r\n\n"]) == ["el gato", "", "", "la casa", ""]

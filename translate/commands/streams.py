@@ -59,7 +59,8 @@ def argument_lines(sentences: Sequence[str]) -> list[str]:
     """The lines of the arguments. DataError names a sentence that is not UTF-8."""
     # Python has decoded the arguments by the locale, and in the C locale that is ASCII.
     texts = [decode(os.fsencode(text), f"sentence {number}") for number, text in enumerate(sentences, start=1)]
-    return [line.removesuffix("\r") for text in texts for line in text.split("\n")]
+    # A line feed at the end of a sentence ends its line, as in a file, and begins no other.
+    return [line.removesuffix("\r") for text in texts for line in text.removesuffix("\n").split("\n")]
 
 
 def standard_input() -> Iterator[list[str]]:
