@@ -1,5 +1,8 @@
 """The case of first words, learned from the middle of lines."""
 
+from typing import Literal
+from unicodedata import normalize
+
 import pytest
 
 from translate.text.casing import Truecaser, learn_truecaser, lower
@@ -109,3 +112,21 @@ def test_turkish_has_two_letters_i() -> None:
 
 def test_dutch_of_a_region_is_dutch() -> None:
     assert Truecaser(frozenset(), "nl-BE").undo("ijs is koud.") == "IJs is koud."
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_letters_with_combining_marks_are_letters(form: Literal["NFC", "NFD"]) -> None:
+    lines = ["Er geht über die Straße.", "Sie springt über den Zaun.", "Der Mann macht eine Übung.", "'Ü' und 'Übung'"]
+    casing = learned([normalize(form, line) for line in lines], "de")
+    assert casing.lowered == {
+        normalize(form, word) for word in ("geht", "über", "die", "springt", "den", "macht", "eine", "und")
+    }
+    for line, cased in [
+        ("Übung macht", "Übung macht"),
+        ("Über den Zaun", "über den Zaun"),
+        ("'Ü den", "'Ü den"),
+        ("'Über den", "'über den"),
+    ]:
+        line, cased = normalize(form, line), normalize(form, cased)
+        assert casing.apply(line) == cased
+        assert casing.undo(cased) == line

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 TWO_I = {"tr", "tur", "az", "aze", "azj", "azb", "crh", "gag"}
 DUTCH = {"nl", "nld", "dut"}
-WORD = re.compile(r"[^\W\d_]+")
+MARK = r"\u0300-\u036f"  # combining marks, which belong to the letter before; text need not be composed (NFC)
+LETTERS = rf"[^\W\d_]+(?:[{MARK}]+[^\W\d_]*)*"
+WORD = re.compile(LETTERS)
 # The first word may follow an opening quotation mark, but not a number. A line has no first word if it begins with a
 # one-letter article after an apostrophe, which stays lower-case in Dutch and Afrikaans, or with text such as <unk>.
-FIRST_WORD = re.compile(r"^(\W*)(?!(?<=['’ʼ])[^\W\d_]\b|(?<=<)[^\W\d_]+>)([^\W\d_]+)")
+FIRST_WORD = re.compile(rf"^(\W*)(?!(?<=['’ʼ])[^\W\d_][{MARK}]*(?![\w{MARK}])|(?<=<){LETTERS}>)({LETTERS})")
 
 
 @dataclass(frozen=True)
