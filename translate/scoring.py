@@ -31,10 +31,14 @@ class ScoredText:
     translations: list[Translation]
     report: EvaluationReport | LabelReport
     details: dict[str, Any]
+    blank_end: int = 0  # blank lines that follow the text in its files
 
     def write(self, path: Path) -> None:
-        """Write the report as JSON and, beside it, the translations line by line. DataError if that fails."""
-        lines = "".join(f"{translation.text}\n" for translation in self.translations)
+        """Write the report as JSON and, beside it, the translations, a line for each of the files that were read.
+
+        DataError if that fails.
+        """
+        lines = "".join(f"{translation.text}\n" for translation in self.translations) + "\n" * self.blank_end
         report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
         with writing(path, DataError, "name another file with --json"):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,4 +122,4 @@ def score(
         "ensemble_with": [other.about for other in translator.others],
         "config": config_to_dict(saved.config),
     }
-    return ScoredText(translations, report, details)
+    return ScoredText(translations, report, details, text.blank_end)

@@ -341,6 +341,19 @@ def test_further_references_are_checked_like_the_first(
     assert (said.code, said.err.count(message)) == (code, 1), said.err
 
 
+def test_translations_have_a_line_for_each_of_the_reference_file(
+    run: Callable[..., Outcome], project: Project, tmp_path: Path
+) -> None:
+    names = ("test.es", "test.it")
+    source, reference = (write_lines(tmp_path / name, [*read_lines(project.corpus / name), "", ""]) for name in names)
+    said = run("--source", source, "--reference", reference)
+    assert said.code == 0
+    translations = (tmp_path / "report.txt").read_text(encoding="utf-8").split("\n")
+    assert len(translations) == len(reference.read_text(encoding="utf-8").split("\n"))
+    assert translations[-3:] == ["", "", ""]
+    assert translations[-4]
+
+
 def test_sources_are_judged_once(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
     source = write_lines(tmp_path / "source", ["El gato duerme ."] * 20)
     reference = project.corpus / "test.it"

@@ -43,6 +43,7 @@ class TextPair:
     target_sha256: str
     variant: str
     unit: str = "pairs"  # what messages count
+    blank_end: int = 0  # blank lines at the end of both files, which do not belong to it
     parts: tuple[TextPart, ...] = ()
     vocabulary: "TextPair | None" = None
 
@@ -101,7 +102,7 @@ def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
         )
     hashes = sides[0].sha256(left_out), sides[1].sha256(left_out)
     name = name or f"{source.name} / {target.name}"
-    return TextPair(name, *lines, *hashes, describe_variant(name, counts[0], *hashes))
+    return TextPair(name, *lines, *hashes, describe_variant(name, counts[0], *hashes), blank_end=left_out)
 
 
 class _File:
