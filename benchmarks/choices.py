@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from translate.commands.options import positive
 from translate.config.loading import load_config
-from translate.data.reading import check_text
+from translate.data.corpora import corpora_of
 from translate.data.splits import read_split
 from translate.errors import TranslateError
 from translate.model_file import SavedModel
@@ -90,7 +90,7 @@ def main() -> None:
 
     if not args.report:
         try:
-            check_text(load_config(CONFIG, [f"data.root={args.data.resolve()}", *args.overrides]))
+            corpora_of(load_config(CONFIG, [f"data.root={args.data.resolve()}", *args.overrides]).data).check()
         except TranslateError as error:
             parser.error(str(error))
         with ThreadPoolExecutor(args.jobs) as pool:

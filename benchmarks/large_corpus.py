@@ -25,10 +25,11 @@ from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from translate import pipeline, preparing
+from translate import pipeline
 from translate.commands.options import positive
 from translate.config.schema import Config
 from translate.data.cache import CorpusCache
+from translate.data.corpora import ParallelCorpora
 from translate.data.splits import read_split
 from translate.files import atomic_open
 from translate.pipeline import train
@@ -110,7 +111,7 @@ def main() -> None:
             },
         }
     )
-    measured(preparing, "read_training_text", lambda _: "check and hash the training text")
+    measured(ParallelCorpora, "open_train", lambda _: "check and hash the training text")
     measured(CorpusCache, "codecs", lambda _: "codecs, learned or from the cache")
     measured(CorpusCache, "dataset", lambda asked: f"ids of {asked[2].name}, encoded or from the cache")
     measured(pipeline, "plan_batches", lambda _: "choose pairs, plan an epoch")

@@ -60,8 +60,8 @@ from translate.config.loading import config_from_dict, config_to_dict, load_conf
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Epoch
 from translate.data.cache import CorpusCache
+from translate.data.corpora import corpora_of
 from translate.data.dataset import Dataset, EncodedText
-from translate.data.reading import read_training_text
 from translate.device import avoid_cudnn_attention, prepare_cpu, resolve_device
 from translate.errors import DataError, TranslateError
 from translate.model.build import build_model
@@ -89,7 +89,7 @@ def make_job(args: argparse.Namespace) -> Job:
     overrides = [f"data.root={args.data.resolve()}", f"device={args.device}", f"threads={args.threads}"]
     config = load_config(args.config, overrides)
     assert config.data.cache is not None, "load_config fills it in"
-    text = read_training_text(config)
+    text = corpora_of(config.data).open_train()
     cache = CorpusCache(config.data.cache)
     source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
     dataset = cache.dataset(codecs, text)

@@ -30,7 +30,7 @@ from translate.config.loading import load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
-from translate.data.reading import read_training_text
+from translate.data.corpora import corpora_of
 from translate.device import prepare_cpu, resolve_device
 from translate.errors import TranslateError
 from translate.model_file import fresh_model
@@ -56,7 +56,7 @@ def one_process(args: argparse.Namespace) -> None:
     if "memory" not in config.training.plain:
         keep_memory()
     with processes.first_ahead():
-        text = read_training_text(config)
+        text = corpora_of(config.data).open_train()
         cache = CorpusCache(config.data.cache)
         source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
         dataset = cache.dataset(codecs, text)
@@ -127,7 +127,7 @@ def main() -> None:
         return
 
     try:  # Here, because torchrun's processes would each end with a traceback.
-        read_training_text(config_of(args))
+        corpora_of(config_of(args).data).open_train()
     except TranslateError as error:
         parser.error(str(error))
     counts = [2**power for power in range(args.processes.bit_length())]

@@ -6,29 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from translate.config.data import DataConfig, FilterConfig, LabelledDataConfig
 from translate.config.schema import Config
 from translate.config.text import BpeTokenizerConfig
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
 from translate.data.checks import (
     log_unknown_share,
-    refuse_swapped_files,
-    warn_of_copies,
     warn_of_long_lines,
     warn_of_shifts,
     warn_of_truncated_sources,
 )
+from translate.data.corpora import corpora_of, encode_other_splits
 from translate.data.corpus import TextInMemory, TextPair
 from translate.data.dataset import Dataset
-from translate.data.reading import (
-    check_text,
-    encode_other_splits,
-    read_training_text,
-    read_validation_text,
-)
 from translate.data.resegmented import ResegmentedDataset
-from translate.data.selection import repeat_pairs, select_pairs, select_texts
+from translate.data.selection import repeat_pairs
 from translate.decoding.search import LEAST_RATIO, ratio_for
 from translate.model.build import Model
 from translate.model_file import SavedModel
@@ -59,13 +51,10 @@ class PreparedText:
 
 def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     """Read and encode the text, with the codecs of the model that training starts from, if there is one."""
-    if isinstance(config.data, DataConfig):
-        refuse_swapped_files(config.data)
-    check_text(config)
-    text = read_training_text(config)
-    valid_text = read_validation_text(config, text)
-    filters = config.data.filter
-    warn_of_copies(text, valid_text, filters if isinstance(filters, FilterConfig) else None)
+    corpora = corpora_of(config.data)
+    corpora.check()
+    text = corpora.open_train()
+    valid_text = corpora.read_valid(text)
     assert config.data.cache is not None, "load_config fills it in"
     cache = CorpusCache(config.data.cache)
     languages = config.data.source, config.data.target
@@ -74,10 +63,10 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     if not dataset.labelled:
         warn_of_shifts(dataset.source.lengths, dataset.target.lengths, text)
         warn_of_shifts(valid_set.source.lengths, valid_set.target.lengths, valid_text)
-        warn_of_long_lines(valid_set, valid_text, filters.max_tokens)
+        warn_of_long_lines(valid_set, valid_text, config.data.filter.max_tokens)
     warn_of_truncated_sources(valid_set, valid_text, config.decoding.max_source)
     log_unknown_share(valid_set)
-    encode_other_splits(config, cache, codecs)
+    encode_other_splits(corpora, cache, codecs)
     return PreparedText(text, valid_text, codecs, dataset, valid_set)
 
 
@@ -94,10 +83,7 @@ def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
 
 def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
     """Which pairs are trained on, and how they are batched; what was dropped goes into the log."""
-    if isinstance(config.data, LabelledDataConfig):
-        pairs, report = select_texts(dataset, config.data.filter, text)
-    else:
-        pairs, report = select_pairs(dataset, config.data.filter, text)
+    pairs, report = corpora_of(config.data).select(dataset, text)
     for line in report:
         log.info("%s: %s", text.name, line)
     pairs = repeat_pairs(pairs, text)

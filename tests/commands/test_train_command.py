@@ -152,7 +152,7 @@ def test_ctrl_c_before_there_is_anything_to_save(run: Run, monkeypatch: pytest.M
     def interrupted(config: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("translate.preparing.read_training_text", interrupted)
+    monkeypatch.setattr("translate.data.corpora.ParallelCorpora.open_train", interrupted)
     assert run() == Outcome(130, "", "stopped\n")
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from tiny_runs import TinyProject, newest_state, sentences, write_split
 
-from translate import preparing, validation
+from translate import validation
 from translate.config.loading import load_config
-from translate.data import checks, reading
+from translate.data import checks, corpora
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
+from translate.data.corpora import ParallelCorpora
 from translate.data.splits import read_split
 from translate.decoding.rescore import teacher_forced
 from translate.errors import CheckpointError, DataError
@@ -31,7 +32,7 @@ def test_what_is_too_large_for_test_sets_is_not_encoded_ahead(
     for split, count in {"train": 20, "val": 5, "crawl": 50, "part": 30, "test": 5, "tests": 6}.items():
         write_split(corpus, split, *sentences(count, seed=count))
     sizes = {split: sum(path.stat().st_size for path in corpus.glob(f"{split}.*")) for split in ("part", "test")}
-    monkeypatch.setattr(reading, "MOST_OF_TEST_SETS", sum(sizes.values()))  # enough for "part", but not beside both
+    monkeypatch.setattr(corpora, "MOST_OF_TEST_SETS", sum(sizes.values()))  # enough for "part", but not beside both
     config = tiny.config(f"data.root={corpus}", f"data.cache={tiny.folder}/cache", "training.max_steps=1")
     encoded: list[str] = []
     dataset = CorpusCache.dataset
@@ -57,7 +58,7 @@ def test_files_of_the_training_text_are_not_encoded_once_more_as_splits(tiny: Ti
 def test_a_missing_validation_file_is_noticed_before_training_text_is_read(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparing, "read_training_text", pytest.fail)
+    monkeypatch.setattr(ParallelCorpora, "open_train", pytest.fail)
     for name in ("absent.de", "absent*.de"):
         with pytest.raises(DataError, match="absent"):
             train(tiny.config(f"data.valid={{source: {name}, target: {tiny.corpus}/val.en}}"))
@@ -391,7 +392,7 @@ def downloads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         write_split(root, "train", *sentences(20, seed=1))
         write_split(root, "val", *sentences(4, seed=2))
 
-    monkeypatch.setattr(reading, "download_multi30k", download)
+    monkeypatch.setattr(corpora, "download_multi30k", download)
     return asked
 
 
@@ -430,6 +431,6 @@ def test_files_with_the_names_of_a_download_are_the_users_unless_one_is_asked_fo
     for name in ("train.de.gz", "train.en.gz"):
         (tiny.folder / "mine").mkdir(exist_ok=True)
         (tiny.folder / "mine" / name).touch()
-    monkeypatch.setattr(preparing, "read_training_text", pytest.fail)
+    monkeypatch.setattr(ParallelCorpora, "open_train", pytest.fail)
     with pytest.raises(DataError, match="hold out a few hundred lines"):
         train(tiny.config(f"data.root={tiny.folder}/mine"))

@@ -13,7 +13,7 @@ from translate.config.keys import kind_of, sections_at
 from translate.config.schema import Config
 from translate.config.text import TextConfig
 from translate.data.cache import CorpusCache
-from translate.data.reading import read_training_text
+from translate.data.corpora import corpora_of
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.pipeline import train
 from translate.preparing import plan_batches, training_set
@@ -71,7 +71,7 @@ DROPOUT = ("text.tokenizer.kind=bpe", "text.tokenizer.vocab_size=40", "text.toke
 def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(max_tokens: int, longest: int, tiny: TinyProject) -> None:
     limits = ("model.positions=learned", "model.max_positions=30", f"data.filter.max_tokens={max_tokens}")
     config = tiny.config(*DROPOUT, *limits, "seed=5")
-    text, cache = read_training_text(config), CorpusCache(tiny.folder)
+    text, cache = corpora_of(config.data).open_train(), CorpusCache(tiny.folder)
     codecs = cache.codecs(config.text, ("de", "en"), text)
     dataset = cache.dataset(codecs, text)
     pairs: Any = training_set(config, dataset, codecs, fresh_model(config, *codecs))

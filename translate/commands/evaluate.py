@@ -100,35 +100,12 @@ def evaluate(args: argparse.Namespace) -> None:
 
 def read_text(args: argparse.Namespace, translator: "Translator", reference: Path | None) -> "TextInMemory":
     """The split, or the two files, of the kind of text that the model was trained on."""
-    from translate.config.data import LabelledDataConfig
-    from translate.data.checks import are_swapped
-    from translate.data.corpus import read_pair
-    from translate.data.labelled import read_labelled_split, read_texts_and_labels
-    from translate.data.reading import has_no_folder, open_corpus
-    from translate.data.splits import names_of_split, read_split
+    from translate.data.corpora import corpora_of
 
-    data = translator.config.data
-    root = args.data_root or data.root
-    if isinstance(data, LabelledDataConfig):
-        labels = translator.saved.target.vocabulary.words
-        if reference is not None:
-            return read_texts_and_labels(args.source, reference, labels)
-        return read_labelled_split(root, args.split, labels)
+    corpora, target = corpora_of(translator.config.data), translator.saved.target
     if reference is not None:
-        if are_swapped(args.source, reference, data):
-            raise ConfigError(
-                f"the model translates from {data.source!r} to {data.target!r}, but the source is {args.source}, and "
-                f"the reference {reference}; swap the two files"
-            )
-        return read_pair(args.source, reference)
-    if not (isinstance(data.valid, str) or args.data_root) and args.split in names_of_split("val"):
-        return open_corpus(data, data.valid).in_memory()
-    if args.data_root is None and has_no_folder(data):
-        raise ConfigError(
-            "the text of this model was named file by file, so there is no folder with splits; give --data-root, or "
-            "--source and --reference"
-        )
-    return read_split(root, args.split, data.source, data.target)
+        return corpora.read_files(args.source, reference, target)
+    return corpora.read_split(args.split, target, args.data_root)
 
 
 def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: "Translator") -> None:

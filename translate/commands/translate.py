@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def translate(args: argparse.Namespace) -> None:
     """Read, translate or score, and write: one line for each line of input or, with --n-best, up to n rows."""
     from translate.allocation import keep_memory, release_memory
-    from translate.data.inventory import text_files
+    from translate.data.corpora import corpora_of
     from translate.runs import RunFolder
     from translate.translator import Translator
 
@@ -99,7 +99,7 @@ def translate(args: argparse.Namespace) -> None:
     refuse_to_replace(args.output, read)
     keep_memory()
     translator = Translator.load(checkpoints, args.device)
-    refuse_to_replace(args.output, {"the model's data file": text_files(translator.config.data)})
+    refuse_to_replace(args.output, {"the model's data file": corpora_of(translator.config.data).files()})
     settings = settings_of(translator, args)
     task: Translating | Scoring = Translating(translator, settings, args.n_best)
     if given is not None:

@@ -2,6 +2,6 @@
 
 Read lines.py and corpus.py (labelled.py for labels), dataset.py and cache.py (with encoding.py and arrays.py),
 selection.py and batching.py. mixing.py makes one text of several corpora, resegmented.py segments text anew in every
-epoch. reading.py finds what a config names (with splits.py, inventory.py, known.py and fetch.py), checks.py says what
-looks wrong with it.
+epoch. corpora.py has all text that a config names (with splits.py, known.py and fetch.py), checks.py says what looks
+wrong with it.
 """

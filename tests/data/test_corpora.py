@@ -1,0 +1,139 @@
+"""The text that a config names, parallel or labelled."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig
+from translate.data import corpora
+from translate.data.cache import CorpusCache
+from translate.data.corpora import corpora_of, encode_other_splits
+from translate.data.selection import repeat_pairs
+from translate.errors import DataError
+from translate.paths import project_root
+from translate.text.codec import Codec
+from translate.text.labels import LabelTokenizer
+from translate.text.vocabulary import Vocabulary
+
+LABELS = Codec(LabelTokenizer(), Vocabulary(("x", "y")))
+
+
+def write_splits(folder: Path, *splits: str) -> None:
+    for split in splits:
+        for language in ("de", "en"):
+            (folder / f"{split}.{language}").write_text("a\nb\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("weight", [1, 3])
+def test_a_corpus_by_itself(weight: int, tmp_path: Path) -> None:
+    write_splits(tmp_path, "clean")
+    corpus = Corpus(split="clean", weight=weight)
+    text = corpora_of(DataConfig(root=tmp_path, train=corpus)).open_train()
+    assert list(text.source) == ["a", "b"]
+    assert len(repeat_pairs(np.arange(2, dtype=np.int32), text)) == 2 * weight
+
+
+def test_text_of_which_nothing_is_missing(tmp_path: Path) -> None:
+    write_splits(tmp_path, "train", "clean", "val")
+    files = Corpus(source=tmp_path / "cle*.de", target=tmp_path / "cle*.en")
+    corpora_of(DataConfig(root=tmp_path, train=["train", Corpus(split="clean"), files])).check()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"train": ["train", "cleann"]}, "No split 'cleann' in {root}: "),
+        ({"train": ["train", Corpus(source=Path("none.de"), target=Path("none.en"))]}, "none.de does not exist. "),
+        ({"valid": FilePair(source=Path("n*.de"), target=Path("n*.en"))}, "No file matches n*.de. "),
+        ({"valid": "dev2"}, "Validation selects the best model: hold out a few hundred lines of the training text"),
+    ],
+)
+def test_what_is_missing_is_noticed_first(data: dict[str, Any], message: str, tmp_path: Path) -> None:
+    write_splits(tmp_path, "train", "val")
+    with pytest.raises(DataError, match=re.escape(message.format(root=tmp_path))):
+        corpora_of(DataConfig(root=tmp_path, **data)).check()
+
+
+def test_labelled_text_that_is_missing_is_noticed_first(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("x\ta\n", encoding="utf-8")
+    with pytest.raises(DataError, match="No labelled split 'val'"):
+        corpora_of(LabelledDataConfig(root=tmp_path)).check()
+
+
+def test_without_a_folder_no_other_split_is_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(*_: object) -> None:
+        raise AssertionError("the folder of the demo corpus is not that of this text")
+
+    monkeypatch.setattr(corpora, "splits_in", listed)
+    files = {"source": tmp_path / "a.de", "target": tmp_path / "a.en"}
+    data = DataConfig(root=project_root() / "data", train=Corpus(**files), valid=FilePair(**files))
+    codecs: Any = ()
+    encode_other_splits(corpora_of(data), CorpusCache(tmp_path / "cache"), codecs)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("train.de", "train.en.gz", "val.de", "val.en", "notes.de", "test.tsv", "crawl/a.de", "crawl/a.en"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    return tmp_path
+
+
+def names(data: DataConfig | LabelledDataConfig, folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in corpora_of(data).files()}
+
+
+def test_the_files_of_every_split_of_the_folder(folder: Path) -> None:
+    assert names(DataConfig(root=folder), folder) == {"train.de", "train.en.gz", "val.de", "val.en"}
+
+
+def test_the_files_of_labelled_text(folder: Path) -> None:
+    assert names(LabelledDataConfig(root=folder), folder) == {"test.tsv"}
+
+
+def test_the_files_that_the_config_names(folder: Path) -> None:
+    crawl = {"source": folder / "crawl/*.de", "target": folder / "crawl/*.en"}
+    expected = {"crawl/a.de", "crawl/a.en"}
+    data = DataConfig(root=folder / "absent", valid=FilePair(source=folder / "absent.de", target=folder / "absent.en"))
+    assert names(data.model_copy(update={"train": Corpus(**crawl)}), folder) == {*expected, "absent.de", "absent.en"}
+    assert names(data.model_copy(update={"train": ["train", Corpus(**crawl)]}), folder) >= expected
+
+
+def test_splits_that_the_config_does_not_name(folder: Path) -> None:
+    files = FilePair(source=folder / "val.de", target=folder / "val.en")
+    assert corpora_of(DataConfig(root=folder)).other_splits() == {}
+    assert list(corpora_of(DataConfig(root=folder, train="crawl/a")).other_splits()) == ["train"]
+    assert list(corpora_of(DataConfig(root=folder, train="crawl/a", valid=files)).other_splits()) == ["train"]
+    assert corpora_of(LabelledDataConfig(root=folder)).other_splits() == {"test": (folder / "test.tsv",)}
+    assert corpora_of(LabelledDataConfig(root=folder, valid="test")).other_splits() == {}
+
+
+def test_validation_files_are_the_validation_split_unless_another_folder_is_asked_for(tmp_path: Path) -> None:
+    write_splits(tmp_path, "dev", "a")
+    (tmp_path / "a.en").write_text("c\nd\n", encoding="utf-8")
+    text = corpora_of(DataConfig(root=tmp_path, valid=FilePair(source=tmp_path / "a.de", target=tmp_path / "a.en")))
+    assert text.read_split("val", LABELS).target == ["c", "d"]
+    assert text.read_split("val", LABELS, tmp_path).target == ["a", "b"]
+
+
+def test_a_label_that_the_model_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "test.tsv").write_text("x\ta\nz\tb\n", encoding="utf-8")
+    for name, line in (("a.txt", "a"), ("a.labels", "z")):
+        (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
+    text = corpora_of(LabelledDataConfig(root=tmp_path))
+    with pytest.raises(DataError, match="line 2: the label 'z' does not occur in the training text"):
+        text.read_split("test", LABELS)
+    with pytest.raises(DataError, match="line 1: the label 'z' does not occur in the training text"):
+        text.read_files(tmp_path / "a.txt", tmp_path / "a.labels", LABELS)
+
+
+def test_splits_with_labels_that_the_model_knows_are_encoded(tmp_path: Path) -> None:
+    for split, label in {"train": "x", "val": "x", "a": "y", "b": "z"}.items():
+        (tmp_path / f"{split}.tsv").write_text(f"{label}\tx\n", encoding="utf-8")
+    text, cache = corpora_of(LabelledDataConfig(root=tmp_path)), CorpusCache(tmp_path / "cache")
+    encode_other_splits(text, cache, (LABELS, LABELS))
+    assert len(list((tmp_path / "cache").glob("text-*.json"))) == 1
