@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from translate.allocation import keep_memory
-from translate.config.data import LabelledDataConfig
 from translate.config.loading import config_to_dict, dump_config, flat
 from translate.config.schema import Config
 from translate.config.training import TrainingConfig
@@ -239,13 +238,13 @@ def origin(text: PreparedText, device: torch.device, dtype: torch.dtype) -> dict
 
 def validator(config: Config, text: PreparedText) -> Validator:
     """The validator for this kind of text."""
-    labelled = isinstance(config.data, LabelledDataConfig)
-    if not labelled:
+    kind: type[Validator] = LabelValidator
+    if not text.valid_set.labelled:
+        kind = TranslationValidator
         blank = blanks_warning(sum(not line.strip() for line in text.valid.target), len(text.valid.target))
         of_text = text_warnings(text.valid.source, text.valid.target, text.codecs[1].language)
         for warning in filter(None, (blank, *of_text)):
             log.warning("%s: %s", text.valid.name, warning)
-    kind = LabelValidator if labelled else TranslationValidator
     return kind(
         text=text.valid,
         dataset=text.valid_set,

@@ -82,7 +82,6 @@ def score(
     If the cache from training holds the encoded text, that is used, and scoring needs no tokenizer.
     """
     saved = translator.saved
-    labelled = translator.predicts_labels
     cache = saved.config.data.cache
     encoded = CorpusCache(cache).find((saved.source, saved.target), text) if cache else None
     sources = saved.source.encode(text.source) if encoded is None else list(encoded.source)
@@ -92,7 +91,7 @@ def score(
 
     hypotheses = [translation.text for translation in translations]
     report: EvaluationReport | LabelReport
-    if labelled:
+    if translator.predicts_labels:
         report = count_labels(hypotheses, text.target)
     else:
         tokens = None

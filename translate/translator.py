@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from translate.allocation import explained_lack_of_memory
-from translate.config.data import LabelledDataConfig
 from translate.config.decoding import DecodingConfig
 from translate.config.loading import config_to_dict
 from translate.config.problems import check
@@ -104,7 +103,7 @@ class Translator:
     @property
     def predicts_labels(self) -> bool:
         """Whether the model labels text instead of translating it."""
-        return isinstance(self.config.data, LabelledDataConfig)
+        return self.saved.target.holds_labels
 
     def translate(self, lines: Iterable[str], **settings: str | int | float | None) -> list[str]:
         """The best translation of each line; an empty one for an empty line.
