@@ -60,34 +60,11 @@ class Config(Section):
         return values | named
 
     def conflicts(self) -> Iterator[Conflict]:
-        labelled = self.data.kind == "labelled"
-        if labelled and self.model.kind != "classifier":
-            yield Conflict(
-                "data.kind: labelled is text for a classifier; set model.kind: classifier", ("data.kind", "model.kind")
-            )
-        if self.model.kind == "classifier" and not labelled:
+        if self.data.kind == "labelled":
+            yield from self._conflicts_with_labels()
+        elif self.model.kind == "classifier":
             yield Conflict(
                 "model.kind: classifier learns from labelled text; set data.kind: labelled", ("model.kind", "data.kind")
-            )
-        if labelled and self.training.best in ("bleu", "chrf"):
-            yield Conflict(
-                f"training.best: {self.training.best} is a score of translations; for labels use accuracy or loss",
-                ("training.best", "data.kind"),
-            )
-        if labelled and self.training.start_from is not None:
-            yield Conflict(
-                "training.start_from is for translation: other text may have other labels; leave it out",
-                ("training.start_from", "data.kind"),
-            )
-        if labelled and self.text.joint_vocabulary:
-            yield Conflict(
-                "text.joint_vocabulary is for two languages, and labelled text has one; set it to false",
-                ("text.joint_vocabulary", "data.kind"),
-            )
-        if labelled and isinstance(self.text.tokenizer, WordTokenizerConfig) and self.text.tokenizer.target_model:
-            yield Conflict(
-                "text.tokenizer.target_model tokenizes translations, and labels are not tokenized; leave it out",
-                ("text.tokenizer.target_model", "data.kind"),
             )
         known = self.training.start_from is not None
         if isinstance(self.data, DataConfig) and not (known or any(corpus.vocabulary for corpus in self.data.corpora)):
@@ -100,4 +77,31 @@ class Config(Section):
                 "model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, or "
                 "model.tie: target",
                 ("model.tie", "text.joint_vocabulary"),
+            )
+
+    def _conflicts_with_labels(self) -> Iterator[Conflict]:
+        """What does not apply to labelled text."""
+        if self.model.kind != "classifier":
+            yield Conflict(
+                "data.kind: labelled is text for a classifier; set model.kind: classifier", ("data.kind", "model.kind")
+            )
+        if self.training.best in ("bleu", "chrf"):
+            yield Conflict(
+                f"training.best: {self.training.best} is a score of translations; for labels use accuracy or loss",
+                ("training.best", "data.kind"),
+            )
+        if self.training.start_from is not None:
+            yield Conflict(
+                "training.start_from is for translation: other text may have other labels; leave it out",
+                ("training.start_from", "data.kind"),
+            )
+        if self.text.joint_vocabulary:
+            yield Conflict(
+                "text.joint_vocabulary is for two languages, and labelled text has one; set it to false",
+                ("text.joint_vocabulary", "data.kind"),
+            )
+        if isinstance(self.text.tokenizer, WordTokenizerConfig) and self.text.tokenizer.target_model:
+            yield Conflict(
+                "text.tokenizer.target_model tokenizes translations, and labels are not tokenized; leave it out",
+                ("text.tokenizer.target_model", "data.kind"),
             )
