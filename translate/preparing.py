@@ -94,7 +94,10 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
         log.info(
             "%s: %s longer than training.batch.max_tokens (%d), each in a batch of its own: %d; "
             "data.filter.max_tokens drops them",
-            *(text.name, text.unit, most, longer),
+            text.name,
+            text.unit,
+            most,
+            longer,
         )
     return plan
 
@@ -108,6 +111,7 @@ def training_set(config: Config, dataset: Dataset, codecs: tuple[Codec, Codec], 
     resegmented = ResegmentedDataset(dataset, codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
     log.info(
         "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much",
-        *(dataset.name, 100 * (resegmented.lengthening() - 1)),
+        dataset.name,
+        100 * (resegmented.lengthening() - 1),
     )
     return resegmented

@@ -274,7 +274,11 @@ class Translator:
             advice = "" if self.predicts_labels else ": translate its sentences one by one"
             log.warning(
                 "line %d has %d tokens, but the model was trained on at most %d%s%s",
-                *(long[0], len(sources[long[0] - first_line]), longest_in_training, advice, more_like_it(long)),
+                long[0],
+                len(sources[long[0] - first_line]),
+                longest_in_training,
+                advice,
+                more_like_it(long),
             )
 
 
@@ -286,7 +290,12 @@ def warn_of_unknown(codec: Codec, encoded: Sequence[Ids], first_line: int, conse
         number, known, tokens = guessed[0]
         log.warning(
             "line %d: only %d of its %d tokens are in the model's vocabulary (%s); %s%s",
-            *(number, known, tokens, codec.language, consequence, more_like_it(guessed)),
+            number,
+            known,
+            tokens,
+            codec.language,
+            consequence,
+            more_like_it(guessed),
         )
 
 

@@ -132,7 +132,10 @@ class CorpusCache:
                 if (installed := _version(package)) not in (version, None):
                     log.info(
                         "ignoring the cached file %s: it was made with %s %s, but %s is installed",
-                        *(path, package, version, installed),
+                        path,
+                        package,
+                        version,
+                        installed,
                     )
                     return None
             return parse(entry["content"])

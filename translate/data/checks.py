@@ -53,7 +53,9 @@ def check_variety(text: TextPair) -> None:
     if 2 * len(once) > len(counts):
         log.warning(
             "%s: %d of %d labels occur only once; each line is label, tab, text: are they in this order?",
-            *(text.name, len(once), len(counts)),
+            text.name,
+            len(once),
+            len(counts),
         )
     elif first in once:
         log.warning("%s: the label %r of line 1 occurs only there: is it a header?", text.name, first)
@@ -94,18 +96,28 @@ def warn_of_copies(train: TextPair, valid: TextPair, filters: FilterConfig | Non
         log.warning(
             "%s: %d of %d %s have a tab on one side, which may be the rows of a table with the other side in them; cut "
             "-f1 FILE prints the first column",
-            *(train.name, tables, len(train.source), train.unit),
+            train.name,
+            tables,
+            len(train.source),
+            train.unit,
         )
     if first_copy is not None and copies >= len(train.source) * WORTH_SAYING and not (filters and filters.identical):
         log.warning(
             "%s: %d of %d %s have the same text on both sides (the first in %s), which teaches a model to copy%s",
-            *(train.name, copies, len(train.source), train.unit, train.place(first_copy)),
+            train.name,
+            copies,
+            len(train.source),
+            train.unit,
+            train.place(first_copy),
             "; data.filter.identical=true drops them" if filters else "",
         )
     if (repeated := count_repeated(hashes)) >= len(train.source) * MUCH and not (filters and filters.repeated):
         log.warning(
             "%s: %d of %d %s repeat others and count as often%s",
-            *(train.name, repeated, len(train.source), train.unit),
+            train.name,
+            repeated,
+            len(train.source),
+            train.unit,
             "; data.filter.repeated=true drops repetitions" if filters else "",
         )
     if len(known) >= len(pairs) * WORTH_SAYING:
@@ -141,7 +153,9 @@ def warn_of_shifts(sources: NDArray[np.integer], targets: NDArray[np.integer], t
             log.warning(
                 "%s: from %s to %s, source and target lengths are not correlated: the lines may be misaligned, for "
                 "example because one side lacks a line there or shortly before",
-                *(text.name, text.place(start), text.place(start + len(source) - 1)),
+                text.name,
+                text.place(start),
+                text.place(start + len(source) - 1),
             )
             return
 

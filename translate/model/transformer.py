@@ -74,7 +74,11 @@ class DecoderState:
 
 
 class SourceEncoder(nn.Module):
-    """The encoder of a model, which creates these parts among its own."""
+    """The encoder of a model.
+
+    Each model registers these parts among its own, in its own order: that of the parameters is also the order of the
+    optimizer's state in files of training states.
+    """
 
     source_embedding: Embedding
     encoder: nn.ModuleList

@@ -242,5 +242,6 @@ def _check_room(vocab_size: int, characters: int) -> None:
         log.warning(
             "single characters take %d of the %d pieces of text.tokenizer.vocab_size: raise it, or lower "
             "text.tokenizer.character_coverage",
-            *(characters, vocab_size),
+            characters,
+            vocab_size,
         )
