@@ -84,7 +84,10 @@ def test_further_references_in_another_form_of_unicode_are_named(
     apart = "Ein scho\u0308ner Hund."
     report_of(WordTokenizer("de"), "Ein sch\u00f6ner Hund.", "Ein sch\u00f6ner Hund.", "Ein Hund.", apart)
     (message,) = caplog.messages
-    assert message.startswith(f"{apart}: 1 references and 0 translations are in Unicode form NFD ")
+    assert message.startswith(
+        f"{apart}: 1 references and 0 translations are in Unicode form NFD (letters and marks separate), but 0 and 1 "
+        "in NFC: "
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,9 +124,16 @@ def test_a_report_holds_names_as_they_are_written(tmp_path: Path) -> None:
     translation = Translation("il gatto", log_probability=-1.0, score=-1.0, length=3, finished=True)
     ScoredText([translation], evaluate(["il gatto"], ["il gatto"]), {"text": "grün", "odd": "\udce9"}).write(path)
     written = path.read_text(encoding="utf-8")
-    assert '"text": "grün"' in written
+    assert '\n  "text": "grün",\n' in written  # one entry a line
     assert r'"odd": "\udce9"' in written
     assert (tmp_path / "report.txt").read_text(encoding="utf-8") == "il gatto\n"
+
+
+def test_missing_folders_of_a_report_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "report.json"
+    translation = Translation("il gatto", log_probability=-1.0, score=-1.0, length=3, finished=True)
+    ScoredText([translation], evaluate(["il gatto"], ["il gatto"]), {}).write(path)
+    assert {file.name for file in path.parent.iterdir()} == {"report.json", "report.txt"}
 
 
 def test_where_the_disk_fills_up_the_old_report_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from translate.commands.signals import send_to_main_thread
-from translate.threads import divided, worker_count
+from translate.threads import divided, worker_count, worker_threads
 
 CPU = torch.device("cpu")
 
@@ -32,6 +32,12 @@ def test_pytorchs_threads_are_divided(threads: int, each: int, two_threads: None
     torch.set_num_threads(threads)
     assert divided(lambda item, check: torch.get_num_threads(), range(2), 2) == [each, each]
     assert torch.get_num_threads() == threads
+
+
+def test_a_pool_of_threads_leaves_this_one_its_share(two_threads: None) -> None:
+    with worker_threads(1, share=1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == 1
+    assert torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize("workers", [1, 2])

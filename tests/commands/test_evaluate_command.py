@@ -129,6 +129,17 @@ def test_the_search_can_be_chosen(run: Callable[..., Outcome], tmp_path: Path) -
     assert (decoding["beam_size"], decoding["length_penalty"]) == (2, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--temperature", "0.5"), "; sampling, temperature 0.5, seed 1\n"),
+        (("--top-k", "3", "--seed", "2"), "; sampling from the 3 most probable tokens, temperature 1, seed 2\n"),
+    ],
+)
+def test_how_is_sampled_is_said(options: tuple[str, ...], said: str, run: Callable[..., Outcome]) -> None:
+    assert said in run("--split", "val", "--search", "sample", *options).err
+
+
 def test_all_that_is_asked_of_the_search_is_in_the_report(run: Callable[..., Outcome], tmp_path: Path) -> None:
     asked = {"search": "beam", "beam_size": 2, "length_penalty": 0.5}
     asked |= {"batch_tokens": 41, "max_source": 30, "max_ratio": 1.5}
@@ -292,7 +303,7 @@ def test_a_folder_of_splits_is_of_no_use_to_files(run: Callable[..., Outcome]) -
     )
 
 
-@pytest.mark.parametrize("option", ["--split", "--source"])
+@pytest.mark.parametrize("option", ["--split", "--source", "--data-root", "--json"])
 def test_one_text_is_scored(option: str, run: Callable[..., Outcome]) -> None:
     said = run(option, "a", option, "b")
     assert said.code == 2

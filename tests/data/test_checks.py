@@ -99,7 +99,8 @@ def test_sources_that_validations_truncate_are_warned_of(caplog: pytest.LogCaptu
 
 
 def test_blank_pairs_are_no_copies(caplog: pytest.LogCaptureFixture) -> None:
-    train = TextPair("train", ["a", *["", " "] * 9], ["b", *["", " "] * 9], "1", "2", "made up")
+    both, words, blanks = ["", " "] * 9, ["c"] * 9, [" "] * 9
+    train = TextPair("train", ["a", *both, *words, *blanks], ["b", *both, *blanks, *words], "1", "2", "made up")
     valid = TextPair("val", ["c"], ["d"], "3", "4", "made up")
     warn_of_copies(train, valid)
     assert caplog.messages == []
@@ -120,6 +121,14 @@ def test_what_is_copied_is_counted_and_the_first_is_named(
     assert caplog.messages == ([] if filters and filters.identical else [warning + remedy])
 
 
+@pytest.mark.parametrize(("pairs", "warned"), [(100, True), (101, False)])
+def test_one_copy_in_a_hundred_is_worth_saying(pairs: int, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    source = [f"a{number}" for number in range(pairs)]
+    target = [source[0], *(f"b{number}" for number in range(1, pairs))]
+    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), TextPair("val", ["c"], ["d"], "3", "4", "x"))
+    assert ("1 of 100 pairs have the same text on both sides" in caplog.text) == bool(caplog.messages) == warned
+
+
 @pytest.mark.parametrize(
     ("repeated", "filters", "warned"),
     [(9, FilterConfig(), False), (10, FilterConfig(), True), (10, FilterConfig(repeated=True), False)],
@@ -127,8 +136,8 @@ def test_what_is_copied_is_counted_and_the_first_is_named(
 def test_a_tenth_of_pairs_that_repeat_others(
     repeated: int, filters: FilterConfig, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    source = [*(f"a{number}" for number in range(99 - repeated)), *["again"] * (repeated + 1)]
-    target = [*(f"b{number}" for number in range(99 - repeated)), *["noch einmal"] * (repeated + 1)]
+    source = ["again", *(f"a{number}" for number in range(99 - repeated)), *["again"] * repeated]
+    target = ["noch einmal", *(f"b{number}" for number in range(99 - repeated)), *["noch einmal"] * repeated]
     valid = TextPair("val", ["c"], ["d"], "3", "4", "x")
     warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid, filters)
     expected = [
@@ -137,7 +146,7 @@ def test_a_tenth_of_pairs_that_repeat_others(
     assert caplog.messages == (expected if warned else [])
 
 
-@pytest.mark.parametrize(("rows", "warned"), [(4, False), (6, True)])
+@pytest.mark.parametrize(("rows", "warned"), [(5, False), (6, True)])
 @pytest.mark.parametrize("turned", [False, True])
 def test_rows_of_a_table(rows: int, warned: bool, turned: bool, caplog: pytest.LogCaptureFixture) -> None:
     sides = [f"a{number}\tb" for number in range(rows)] + ["a"] * (10 - rows), [f"b{number}" for number in range(10)]
@@ -150,11 +159,20 @@ def test_rows_of_a_table(rows: int, warned: bool, turned: bool, caplog: pytest.L
     assert caplog.messages == (expected if warned else [])
 
 
+@pytest.mark.parametrize(("pairs", "warned"), [(100, True), (101, False)])
+def test_one_known_validation_pair_in_a_hundred_is_worth_saying(
+    pairs: int, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = ([f"{side}{number}" for number in range(pairs)] for side in "ab")
+    warn_of_copies(TextPair("train", ["a0"], ["b0"], "1", "2", "x"), TextPair("val", source, target, "3", "4", "x"))
+    assert ("val: 1 of 100 different pairs are also in the" in caplog.text) == bool(caplog.messages) == warned
+
+
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
         (["de", "en"] * 5, []),
-        (["de", "en", "de", "en", "fr"], []),
+        (["de", "de", "en"], []),
         (["Ein Haus", "Ein Hund", "Ein Mann"], ["train.tsv: 3 of 3 labels occur only once; each line is label, tab"]),
         (["label", *["de", "en"] * 5], ["train.tsv: the label 'label' of line 1 occurs only there: is it a header?"]),
     ],
@@ -180,7 +198,9 @@ def test_a_single_label() -> None:
         ("crawl/*.en.gz", "crawl/*.de.gz", True),
         ("a.de", "a.en", False),
         ("a.en", "a.txt", False),
+        ("a.txt", "a.de", False),
         ("of.en.de", "of.de.en", False),
+        ("of.en.de", "of.de", False),
     ],
 )
 @pytest.mark.parametrize("key", ["train", "valid"])
@@ -198,3 +218,14 @@ def test_the_last_lines_are_looked_at_too(caplog: pytest.LogCaptureFixture) -> N
     target = np.concatenate([TARGET[:200], TARGET[200:399][::-1]])
     (message,) = said(SOURCE[:399], target, caplog)
     assert message.startswith("train: from line 200 to line 399, source and target lengths are not correlated")
+
+
+def test_validation_text_of_equal_sides_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_copies(TextPair("train", ["a"], ["b"], "1", "2", "x"), TextPair("val", ["c"], ["c"], "3", "3", "x"))
+    assert caplog.messages == ["val: source and target are the same text: there is nothing to translate"]
+
+
+def test_validation_text_that_is_the_training_text_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    text = TextPair("train", ["a"], ["b"], "1", "2", "x")
+    warn_of_copies(text, replace(text, name="val"))
+    assert caplog.messages == ["the validation text is the training text: its scores say nothing about unseen text"]

@@ -94,6 +94,13 @@ def test_a_repeated_pair_is_kept_where_it_weighs_most() -> None:
     assert report == ["dropped 3 pairs: repeats another one (data.filter.repeated), first all line 1"]
 
 
+def test_of_repeated_pairs_that_weigh_the_same_the_first_is_kept() -> None:
+    text = parallel(["a", "b"] * 50, ["x"] * 100)
+    dataset = Dataset("train", encoded([1] * 100), encoded([1] * 100))
+    parts = (TextPart("crawled", 50, 1), TextPart("clean", 50, 2))
+    assert select_pairs(dataset, FilterConfig(repeated=True), replace(text, parts=parts))[0].tolist() == [50, 51]
+
+
 def test_nothing_left_is_an_error() -> None:
     with pytest.raises(DataError) as caught:
         selected([("", "a"), ("b", "")], FilterConfig())

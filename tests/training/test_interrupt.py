@@ -119,7 +119,10 @@ def test_ctrl_c_may_be_passed_on_as_sigterm(number: signal.Signals) -> None:
 
 @POSIX
 @pytest.mark.parametrize("first", ["SIGHUP", "SIGINT"])
-def test_a_closed_terminal_is_heard_of_twice_and_ends_no_run_that_is_being_saved(first: str) -> None:
+def test_a_closed_terminal_is_heard_of_twice_and_ends_no_run_that_is_being_saved(
+    first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interrupt, "ECHO", 0)
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests run under nohup.
     try:
         with InterruptGuard() as guard:
