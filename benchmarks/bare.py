@@ -10,6 +10,7 @@ from translate.data.batching import BatchPlan
 from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.training.checkpoint import StateStore
+from translate.training.learner import Learner
 from translate.training.processes import Processes
 from translate.training.progress import Validation
 from translate.training.trainer import Trainer, TrainingSet
@@ -35,19 +36,17 @@ def bare_trainer(
     make_plain(model, config.plain)
     length = {"max_epochs": passes, "max_steps": None, "patience": None}
     silence = {"log_every": 10**9, "validate_every": None, "average_last": None}
+    config = config.model_copy(update={**length, **silence})
+    learner = Learner(model, config, device, dtype, processes, updates_per_epoch=len(plan.epoch(0)))
     return Trainer(
-        model=model,
-        dataset=dataset,
-        plan=plan,
-        config=config.model_copy(update={**length, **silence}),
-        device=device,
-        dtype=dtype,
+        learner,
+        dataset,
+        plan,
         validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, 0, "", None, []),
         save_best=lambda kind, model, validation, progress: None,
         states=StateStore(folder, 1, Writer()),
         snapshots=None,
         identity={},
-        processes=processes,
     )
 
 

@@ -30,6 +30,7 @@ from translate.score_warnings import blanks_warning, text_warnings
 from translate.starting import load_start, prepare_model
 from translate.text.codec import Codec
 from translate.training.checkpoint import StateStore
+from translate.training.learner import Learner
 from translate.training.processes import SINGLE_PROCESS, Processes, number_from
 from translate.training.progress import Progress, Validation, for_json, total_updates
 from translate.training.snapshots import Snapshots
@@ -93,19 +94,19 @@ def train(
     processes.seed_each_process(config.seed)
     about = origin(text, device, dtype)
     last = config.training.average_last
+    dataset, validate = training_set(config, text.train_set, text.codecs, model), validator(config, text)
+    save_best = BestModel(run.model, config, text.codecs, about, writer)
+    snapshots = Snapshots(run.snapshots, last, writer) if last else None
+    learner = Learner(model, config.training, device, dtype, processes, updates_per_epoch=len(plan.epoch(0)))
     trainer = Trainer(
-        model=model,
-        dataset=training_set(config, text.train_set, text.codecs, model),
-        plan=plan,
-        config=config.training,
-        device=device,
-        dtype=dtype,
-        validate=validator(config, text),
-        save_best=BestModel(run.model, config, text.codecs, about, writer),
+        learner,
+        dataset,
+        plan,
+        validate=validate,
+        save_best=save_best,
         states=states,
-        snapshots=Snapshots(run.snapshots, last, writer) if last else None,
+        snapshots=snapshots,
         identity=identity,
-        processes=processes,
     )
     if reached is not None:
         trainer.resume(tensors, reached)
@@ -115,7 +116,7 @@ def train(
     # text, because a config that extends the written one may be for other text.
     processes.on_first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
     warn_of_settings(config, trainer)
-    log.info("%s", describe(trainer, text.codecs, config.training.parallel))
+    log.info("%s", describe(learner, text.codecs))
     resumed_after = trainer.progress.step
     seconds = {"text_seconds": text_seconds, **run_trainer(trainer, run, writer)}
     seconds["seconds"] = time.perf_counter() - started
@@ -257,7 +258,7 @@ def validator(config: Config, text: PreparedText) -> Validator:
 
 def run_trainer(trainer: Trainer, run: RunFolder, writer: Writer) -> dict[str, float]:
     """Train to the end; only the first process has a log and a bar. Returns the seconds that each part has taken."""
-    progress, is_first = trainer.progress, trainer.processes.rank == 0
+    progress, is_first = trainer.progress, trainer.learner.processes.rank == 0
     seconds_before = progress.seconds
     log_of_run = MetricsLog(run.metrics, keep_bytes=progress.log_bytes) if is_first else NoMetrics()
     bar_of_run = (Bar if is_first else NoBar)(trainer.total_steps, progress.step)
@@ -347,15 +348,15 @@ def warn_of_settings(config: Config, trainer: Trainer) -> None:
         )
 
 
-def describe(trainer: Trainer, codecs: tuple[Codec, Codec], parallel: str) -> str:
+def describe(learner: Learner, codecs: tuple[Codec, Codec]) -> str:
     """What is trained, and on what."""
-    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-    processes, workers = trainer.processes.count, trainer.update.workers
-    shared = "" if processes == 1 else f"{processes} processes ({parallel}) of "
+    parameters = sum(parameter.numel() for parameter in learner.model.parameters())
+    processes, workers = learner.processes.count, learner.update.workers
+    shared = "" if processes == 1 else f"{processes} processes ({learner.config.parallel}) of "
     shared += "" if workers == 1 else f"{workers} workers of "
     return (
-        f"model: {parameters:,} parameters, {describe_codecs(*codecs)}; training on {trainer.device}, {shared}"
-        f"{torch.get_num_threads() // workers} CPU thread(s), in {name_of(trainer.update.dtype)}"
+        f"model: {parameters:,} parameters, {describe_codecs(*codecs)}; training on {learner.device}, {shared}"
+        f"{torch.get_num_threads() // workers} CPU thread(s), in {name_of(learner.update.dtype)}"
     )
 
 

@@ -64,7 +64,7 @@ def test_the_rehearsal_changes_nothing(
 
 def passed(trainer: Trainer, pairs: Tensor) -> int:
     """What a batch takes."""
-    for parameter in trainer.model.parameters():
+    for parameter in trainer.learner.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     with TensorMemory() as memory:
         trainer._gradients([pairs])
@@ -86,7 +86,7 @@ def test_no_batch_takes_more_than_the_one_that_is_tried(settings: tuple[str, ...
     trainer = trainer_of(tiny.config(*settings))
     batches = [batch for update in trainer.plan.epoch(0) for batch in update][:60]
     assert len(batches) > 6
-    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
+    largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
     needs = [passed(trainer, batch) for batch in batches]
     assert min(needs) < 0.9 * max(needs)
     assert passed(trainer, largest.indices) > 0.97 * max(needs)
@@ -109,7 +109,7 @@ def test_the_largest_batch_where_sides_differ_in_length(deep: str, tiny: TinyPro
     rng = np.random.default_rng(1)
     pairs = np.concatenate([rng.integers((3, 20), (6, 40), (50, 2)), rng.integers((20, 3), (40, 6), (50, 2))])
     train_on(trainer, pairs)
-    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
+    largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
     assert passed(trainer, largest.indices) > 0.97 * max(needs)
     assert largest.longest == 1 + pairs[largest.indices].max()
@@ -122,7 +122,7 @@ def test_the_largest_batch_may_be_one_of_few_long_rows(longer: str, tiny: TinyPr
     """Attention takes memory with the square of the length."""
     trainer = trainer_of(tiny.config("model.heads=8", "model.encoder_layers=4", "training.batch.max_tokens=400"))
     train_on(trainer, np.array([[3, 3]] * 100 + [[199, 3] if longer == "source" else [3, 199]] * 2))
-    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
+    largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
     assert passed(trainer, largest.indices) > 0.97 * max(needs)
 
@@ -138,7 +138,7 @@ def test_the_largest_batch_where_the_decoder_is_deep(heads: int, lengths: list[l
         tiny.config(f"model.heads={heads}", "model.decoder_layers=6", "training.batch.max_sentences=1")
     )
     train_on(trainer, np.array(lengths * 2))
-    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
+    largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
     assert passed(trainer, largest.indices) > 0.97 * max(needs) > 1.1 * min(needs)
 
@@ -149,15 +149,15 @@ def test_the_largest_batch_is_the_one_that_is_largest_when_padded(padded: bool, 
     trainer = trainer_of(tiny.config("training.batch.max_tokens=128"))
     train_on(trainer, np.array([[7, 7]] * 16 + [[12, 12]] * 9))
     if padded:
-        trainer.update = RecordedUpdate(
-            Single(trainer.model, SINGLE_PROCESS),
+        trainer.learner.update = RecordedUpdate(
+            Single(trainer.learner.model, SINGLE_PROCESS),
             trainer.config,
-            trainer.device,
+            trainer.learner.device,
             torch.float32,
             updates=trainer.total_steps,
             record=lambda work: work,
         )
-    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
+    largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
     assert len(largest.indices) == rows
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
     assert passed(trainer, largest.indices) == max(needs) > min(needs)
@@ -169,8 +169,8 @@ def test_the_rows_told_are_those_of_a_process(
 ) -> None:
     trainer = trainer_of(tiny.config(f"training.batch.accumulate={accumulate}"))
     capsys.readouterr()
-    trainer.processes, trainer.bar = FirstOfTwo(), Bar(total=1, done=0)
-    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
+    trainer.learner.processes, trainer.learner.bar = FirstOfTwo(), Bar(total=1, done=0)
+    largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
     trainer._rehearse(largest)
     rows = math.ceil(share * len(largest.indices))
     assert f" activations of {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
@@ -182,8 +182,8 @@ def test_the_rows_told_are_those_of_a_worker(
 ) -> None:
     trainer = trainer_of(tiny.config(f"training.batch.accumulate={accumulate}"))
     capsys.readouterr()
-    trainer.update.workers, trainer.bar = 2, Bar(total=1, done=0)
-    largest = largest_batch(trainer.plan, 0, trainer.model, trainer.update.padded)
+    trainer.learner.update.workers, trainer.learner.bar = 2, Bar(total=1, done=0)
+    largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
     trainer._rehearse(largest)
     rows = math.ceil(share * len(largest.indices))
     assert f" activations of 2 times {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
@@ -223,8 +223,8 @@ def rehearsed(
     said: list[str] = []
     with rehearsal(
         batch,
-        model=trainer.model,
-        optimizers=trainer.update.optimizers,
+        model=trainer.learner.model,
+        optimizers=trainer.learner.update.optimizers,
         config=trainer.config,
         device=device,
         processes=processes,
@@ -242,8 +242,8 @@ def test_what_is_free_is_shared_and_what_is_to_come_counts(
     share: float, processes: int, workers: int, warned: bool, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = trainer_of(tiny.config())
-    optimizers, config, cpu = trainer.update.optimizers, trainer.config, torch.device("cpu")
-    to_come = lasting_memory(trainer.model, optimizers, config, cpu).to_come
+    optimizers, config, cpu = trainer.learner.update.optimizers, trainer.config, torch.device("cpu")
+    to_come = lasting_memory(trainer.learner.model, optimizers, config, cpu).to_come
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: share * to_come)
     with rehearsed(trainer, LargestBatch(np.arange(1), 1), cpu, processes=processes, workers=workers) as said:
         torch.zeros(1)
@@ -254,8 +254,8 @@ def test_what_every_worker_takes_is_told_and_what_processes_can_do(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = trainer_of(tiny.config())
-    optimizers, config, cpu = trainer.update.optimizers, trainer.config, torch.device("cpu")
-    to_come = lasting_memory(trainer.model, optimizers, config, cpu, workers=3).to_come
+    optimizers, config, cpu = trainer.learner.update.optimizers, trainer.config, torch.device("cpu")
+    to_come = lasting_memory(trainer.learner.model, optimizers, config, cpu, workers=3).to_come
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: 2.0 * (to_come + 8 * 2**20))
     with rehearsed(trainer, LargestBatch(np.arange(5), 9), cpu, processes=2, workers=3) as said:
         torch.zeros(2**20)  # 4 MiB, more than a third of 8
@@ -278,7 +278,7 @@ def test_processes_on_gpus_share_no_memory(tiny: TinyProject, monkeypatch: pytes
 def test_gradients_are_not_told_twice(tiny: TinyProject) -> None:
     trainer = trainer_of(tiny.config("model.d_model=256"))
     with rehearsed(trainer, LargestBatch(np.arange(5), 9), torch.device("cpu"), processes=1, workers=1) as said:
-        torch.stack([parameter.sum() for parameter in trainer.model.parameters()]).sum().backward()
+        torch.stack([parameter.sum() for parameter in trainer.learner.model.parameters()]).sum().backward()
     assert " weights 3 MiB, gradients 3 MiB, " in said[0]
     assert said[0].endswith(", activations of 5 rows of 9 tokens 0 MiB")
 
@@ -313,8 +313,8 @@ def test_a_rehearsal_that_runs_out_of_memory_leaves_no_gradients(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = trainer_of(tiny.config())
-    trainer.bar = NoBar(1, 0)
-    monkeypatch.setattr(trainer.update, "add", MagicMock(side_effect=MemoryError))
+    trainer.learner.bar = NoBar(1, 0)
+    monkeypatch.setattr(trainer.learner.update, "add", MagicMock(side_effect=MemoryError))
     with pytest.raises(MemoryError):
         trainer._rehearse(LargestBatch(np.arange(1), 1))
-    assert all(parameter.grad is None for parameter in trainer.model.parameters())
+    assert all(parameter.grad is None for parameter in trainer.learner.model.parameters())

@@ -12,7 +12,7 @@ from tiny_runs import TinyProject, sentences, sigterm, stop, update
 from translate.commands.train import main
 from translate.pipeline import train
 from translate.runs import RunFolder
-from translate.training import trainer
+from translate.training import learner, trainer
 from translate.training.distributed import Group
 from translate.training.parallel import PARALLEL
 from translate.training.recorded import CudaGraphs, RecordedUpdate, Work
@@ -120,7 +120,7 @@ def test_the_memory_of_graphs_can_be_freed(tiny: TinyProject, monkeypatch: pytes
     def freeing(self: trainer.Trainer) -> None:
         torch.cuda.empty_cache()
         reserved.append(torch.cuda.memory_reserved())
-        assert self.update.free_memory() == (len(reserved) == 1)  # Nothing is recorded after that.
+        assert self.learner.update.free_memory() == (len(reserved) == 1)  # Nothing is recorded after that.
         torch.cuda.empty_cache()
         reserved.append(torch.cuda.memory_reserved())
         validate(self)
@@ -146,7 +146,7 @@ def test_a_group_of_one_with_nccl(
     how = (f"training.parallel={kind}", f"training.optimizer.kind={optimizer}", "training.average_last=2")
     settings = ("device=cuda", "model.dropout=0", *how)
     alone = losses(train(tiny.config(*settings, OFF, f"output={tiny.folder}/alone")))
-    monkeypatch.setattr(trainer, "build_parallel", lambda name, *inputs: PARALLEL[name](*inputs))
+    monkeypatch.setattr(learner, "build_parallel", lambda name, *inputs: PARALLEL[name](*inputs))
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():

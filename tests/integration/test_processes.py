@@ -154,7 +154,7 @@ def test_gradients_are_those_of_one_process(mode: str, model: str, two: TinyProj
     for number, batches in enumerate(GRADIENTS):
         one = gradients(trainer, [np.array(batch) for batch in batches])
         found, _ = read_tensors(two.folder / f"gradients {mode} {model}" / f"{number}.safetensors")
-        assert found.keys() == one.keys() == dict(trainer.model.named_parameters()).keys()
+        assert found.keys() == one.keys() == dict(trainer.learner.model.named_parameters()).keys()
         for name, gradient in one.items():
             torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6, msg=f"{number}: {name}")
 
@@ -208,8 +208,8 @@ def test_processes_draw_their_own_dropout(two: TinyProject) -> None:
 
 def test_another_number_of_processes_draws_anew_after_each_update(tiny: TinyProject) -> None:
     trainer = trainer_of(tiny.config())
-    tensors = pack(trainer.parallel, trainer.update.optimizers, SINGLE_PROCESS)
-    trainer.processes = FirstOfTwo()
+    tensors = pack(trainer.learner.parallel, trainer.learner.update.optimizers, SINGLE_PROCESS)
+    trainer.learner.processes = FirstOfTwo()
     drawn = []
     for step in (3, 3, 4):
         trainer.resume(tensors, Progress(step=step))

@@ -68,7 +68,7 @@ def test_accumulated_batches_have_the_gradient_of_one_large_batch(smoothing: flo
     short, long = np.arange(3), np.arange(3, 40)
     together = gradients(trainer, [np.concatenate([short, long])])
     apart = gradients(trainer, [short, long])
-    assert together.keys() == apart.keys() == dict(trainer.model.named_parameters()).keys()
+    assert together.keys() == apart.keys() == dict(trainer.learner.model.named_parameters()).keys()
     for name, gradient in together.items():
         torch.testing.assert_close(apart[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
 
@@ -82,7 +82,7 @@ def test_a_gradient_that_is_no_number_is_skipped_and_named(
 
     def spy(self: Trainer, batches: Any) -> None:
         update(self, batches)
-        weights.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
+        weights.append({name: p.detach().clone() for name, p in self.learner.model.named_parameters()})
 
     monkeypatch.setattr(Trainer, "_update", spy)
     spoil_updates(monkeypatch, 3, 4, 9, value=value)
@@ -239,7 +239,7 @@ def test_what_was_added_up_before_memory_ran_out_does_not_count_twice(
 
 def test_pieces_get_smaller_as_long_as_one_batch_has_pairs_to_divide(tiny: TinyProject) -> None:
     trainer = trainer_of(tiny.config())
-    trainer.bar = NoBar(total=1, done=0)
+    trainer.learner.bar = NoBar(total=1, done=0)
 
     def work() -> int:
         if trainer.micro_batches < 4:
@@ -251,7 +251,7 @@ def test_pieces_get_smaller_as_long_as_one_batch_has_pairs_to_divide(tiny: TinyP
 
 def test_a_batch_is_not_split_into_more_pieces_than_pairs(tiny: TinyProject) -> None:
     trainer = trainer_of(tiny.config())
-    trainer.bar = NoBar(total=1, done=0)
+    trainer.learner.bar = NoBar(total=1, done=0)
     tried: list[int] = []
 
     def work() -> None:
@@ -265,7 +265,7 @@ def test_a_batch_is_not_split_into_more_pieces_than_pairs(tiny: TinyProject) -> 
 
 def test_several_processes_out_of_memory_may_be_fewer(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = trainer_of(tiny.config())
-    trainer.processes = FirstOfTwo()
+    trainer.learner.processes = FirstOfTwo()
     at_call(monkeypatch, Transformer, "forward", 2, full)
     with pytest.raises(TrainingError, match=r"out of memory at update 1; .*, or train with fewer than 2 processes, "):
         trainer.train(NoMetrics(), NoBar(total=1, done=0))
@@ -273,7 +273,7 @@ def test_several_processes_out_of_memory_may_be_fewer(tiny: TinyProject, monkeyp
 
 def test_one_of_several_processes_does_not_try_again_alone(tiny: TinyProject) -> None:
     trainer = trainer_of(tiny.config())
-    trainer.bar, trainer.processes = NoBar(total=1, done=0), FirstOfTwo()
+    trainer.learner.bar, trainer.learner.processes = NoBar(total=1, done=0), FirstOfTwo()
     tries: list[int] = []
 
     def work() -> None:
@@ -349,18 +349,19 @@ def test_a_validation_may_have_the_memory_of_faster_updates(
 
 
 @pytest.mark.parametrize(
-    ("work", "when"), [("build_parallel", "before training"), ("unpack", "while the training state is loaded")]
+    ("work", "when"),
+    [("learner.build_parallel", "before training"), ("trainer.unpack", "while the training state is loaded")],
 )
 def test_too_little_memory_to_begin(work: str, when: str, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     stop(sigterm, (Trainer, "_update", 5), tiny)
-    monkeypatch.setattr(f"translate.training.trainer.{work}", lambda *_: full())
+    monkeypatch.setattr(f"translate.training.{work}", lambda *_: full())
     with pytest.raises(TrainingError, match=rf"^out of memory {when}; set training\.activation_checkpointing: true"):
         train(tiny.config(), resume=True)
 
 
 def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = trainer_of(tiny.config())
-    monkeypatch.setattr(trainer.processes, "gather", lambda step: np.array([[step], [step - 7]]))
+    monkeypatch.setattr(trainer.learner.processes, "gather", lambda step: np.array([[step], [step - 7]]))
     with pytest.raises(
         CheckpointError, match="the processes find different training states; they must share one output"
     ):
@@ -369,7 +370,7 @@ def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: py
 
 def test_processes_that_find_different_snapshots(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = trainer_of(tiny.config("training.average_last=2"))
-    monkeypatch.setattr(trainer.processes, "gather", lambda count: np.array([[count], [count + 1]]))
+    monkeypatch.setattr(trainer.learner.processes, "gather", lambda count: np.array([[count], [count + 1]]))
     with pytest.raises(CheckpointError, match="the processes find different snapshots; they must share one output"):
         trainer._validate_mean()
 

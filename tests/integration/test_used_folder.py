@@ -14,7 +14,7 @@ from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.runs import RunFolder
-from translate.training import trainer as trainer_module
+from translate.training import learner as learner_module
 from translate.training.tracking import MetricsLog
 
 pytestmark = pytest.mark.slow
@@ -203,7 +203,7 @@ def test_what_this_pytorch_cannot_do_overwrites_nothing(tiny: TinyProject, monke
     def refuse(*_: object) -> None:
         raise ConfigError("refused")
 
-    monkeypatch.setattr(trainer_module, "build_parallel", refuse)
+    monkeypatch.setattr(learner_module, "build_parallel", refuse)
     with pytest.raises(ConfigError, match="refused"):
         train(tiny.config(), overwrite=True)
     assert contents(run.path) == before

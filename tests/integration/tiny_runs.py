@@ -137,10 +137,10 @@ def trainer_of(config: Config, processes: Processes = SINGLE_PROCESS) -> Trainer
 
 def gradients(trainer: Trainer, update: list[Any]) -> dict[str, Tensor]:
     """The unsharded gradients of one update, whose batches are arrays of pair numbers."""
-    trainer.model.zero_grad()
+    trainer.learner.model.zero_grad()
     trainer._gradients(update)
-    parameters = trainer.model.named_parameters()
-    return {name: trainer.parallel.whole(p.grad).clone() for name, p in parameters if p.grad is not None}
+    parameters = trainer.learner.model.named_parameters()
+    return {name: trainer.learner.parallel.whole(p.grad).clone() for name, p in parameters if p.grad is not None}
 
 
 def update(number: int) -> tuple[Any, str, int]:

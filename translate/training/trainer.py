@@ -13,20 +13,15 @@ import torch
 from torch import Tensor
 
 from translate.allocation import explained_lack_of_memory, is_out_of_memory, release_memory
-from translate.config.training import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
 from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.build import Model
-from translate.training.abandon import let_blocks_check
-from translate.training.build import build_update
 from translate.training.checkpoint import StateStore, pack, unpack
-from translate.training.interrupt import Interrupted, InterruptGuard
+from translate.training.interrupt import Interrupted
+from translate.training.learner import Learner
 from translate.training.loss import Sums
-from translate.training.memory import lasting_memory, remedies, size
-from translate.training.parallel import build_parallel
-from translate.training.processes import Processes
+from translate.training.memory import remedies
 from translate.training.progress import Progress, Validation, describe, perplexity, total_updates
-from translate.training.recompute import recompute_blocks
 from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
 from translate.training.schedule import build_schedule
 from translate.training.snapshots import Snapshots
@@ -54,10 +49,7 @@ class SaveBest(Protocol):
 
 
 class Trainer:
-    """One model's training, on one device in each of the processes.
-
-    All processes take the same steps and make the same decisions. Only the first validates and writes; the metrics log
-    and bar of the others write nothing.
+    """Trains a learner on the batches of a plan.
 
     Args:
         identity: plain values that identify settings and text; saved with each state, for a resume to compare.
@@ -66,47 +58,36 @@ class Trainer:
 
     def __init__(
         self,
-        *,
-        model: Model,
+        learner: Learner,
         dataset: TrainingSet,
         plan: BatchPlan,
-        config: TrainingConfig,
-        device: torch.device,
-        dtype: torch.dtype,
+        *,
         validate: Validate,
         save_best: SaveBest,
         states: StateStore,
         snapshots: Snapshots | None,
         identity: dict[str, Any],
-        processes: Processes,
     ) -> None:
-        with explained_lack_of_memory(lambda: f"before training; {remedies(config, processes.local_count)}"):
-            self.parallel = build_parallel(config.parallel, model, processes)
-        if config.activation_checkpointing:
-            recompute_blocks(model)
-        self.guard = InterruptGuard()  # opened by whoever calls `train`
-        if processes.count == 1 and device.type == "cpu":  # Several would have to agree; updates on a GPU are short.
-            let_blocks_check(model, self.guard.check_if_late)
-        self.model = model
+        self.learner = learner
+        self.config = learner.config
+        self.guard = learner.guard  # opened by whoever calls `train`
         self.dataset = dataset
         self.plan = plan
-        self.config = config
-        self.device = device
         self.validate_model = validate
         self.save_best = save_best
         self.states = states
         self.snapshots = snapshots
         self.identity = identity
-        self.processes = processes
-        self.progress = Progress()
         self.saved_step = -1  # after which this process has saved the newest state
         self.signal = 0  # the number of a signal that any of the processes has received
         self.rehearsal_seconds = self.validation_seconds = 0.0
         self.micro_batches = 1  # into which each batch is split; doubled when memory runs out
-        self.updates_per_epoch = len(plan.epoch(0))
-        self.total_steps = total_updates(config, self.updates_per_epoch)
-        self.update = build_update(self.parallel, config, device, dtype, updates=self.total_steps)
-        self.schedule = build_schedule(config.schedule, total_steps=self.total_steps)
+        self.total_steps = total_updates(self.config, learner.updates_per_epoch)
+        self.schedule = build_schedule(self.config.schedule, total_steps=self.total_steps)
+
+    @property
+    def progress(self) -> Progress:
+        return self.learner.progress
 
     def resume(self, tensors: dict[str, Tensor], progress: Progress) -> None:
         """Restore a training state: the tensors that `StateStore.load_newest` has read, and how far the run has got.
@@ -114,20 +95,16 @@ class Trainer:
         Raises:
             CheckpointError: it has more updates than the run should have, or the processes found different states.
         """
-        self.progress = progress
-        self._expect_the_same(self.progress.step, "training states")
+        self.learner.progress = progress
+        self.learner.expect_the_same(self.progress.step, "training states")
         if self._updates_left() < 0:
             raise CheckpointError(
                 f"the run has made {self.progress.step} updates, but training.max_epochs or training.max_steps ends it "
                 f"after {self.total_steps}; raise that limit, or restore its earlier value"
             )
         seed = (self.plan.seed, self.progress.step)
-        with explained_lack_of_memory(lambda: f"while the training state is loaded; {self._remedies()}"):
-            unpack(tensors, self.parallel, self.update.optimizers, self.processes, seed)
-
-    def _expect_the_same(self, number: int, what: str) -> None:
-        if not self.processes.agree_on(number):
-            raise CheckpointError(f"the processes find different {what}; they must share one output folder")
+        with explained_lack_of_memory(lambda: f"while the training state is loaded; {self.learner.remedies()}"):
+            unpack(tensors, self.learner.parallel, self.learner.update.optimizers, self.learner.processes, seed)
 
     def train(self, metrics: MetricsLog, bar: Bar) -> Progress:
         """Train to the end of the run. Signals stop it only while the `guard` is open.
@@ -138,11 +115,11 @@ class Trainer:
             DataError: a validation runs out of memory with a single sentence; the run is saved first.
             CheckpointError: a file cannot be written; the last state that was written stays.
         """
-        self.metrics, self.bar = metrics, bar
+        self.learner.metrics, self.learner.bar = metrics, bar
         try:
-            with explained_lack_of_memory(lambda: f"at update {self.progress.step + 1}; {self._remedies()}"):
+            with explained_lack_of_memory(lambda: f"at update {self.progress.step + 1}; {self.learner.remedies()}"):
                 self._loop()
-                self.processes.on_first(self.states.wait)
+                self.learner.processes.on_first(self.states.wait)
         except Interrupted:
             self._save_at_the_end()
             raise
@@ -153,12 +130,12 @@ class Trainer:
 
     def _loop(self) -> None:
         started = time.perf_counter()
-        largest = largest_batch(self.plan, self.progress.epoch, self.model, self.update.padded)
+        largest = largest_batch(self.plan, self.progress.epoch, self.learner.model, self.learner.update.padded)
         self._until_it_fits(lambda: self._rehearse(largest), [largest.indices])
         self.rehearsal_seconds = time.perf_counter() - started
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
             # The model that training starts from may remain the best one.
-            self._measure("validation", self.parallel.whole_model())
+            self._measure("validation", self.learner.parallel.whole_model())
             self._save()  # The best model exists now; without a state the run could not be resumed.
         if self._validation_is_due():  # The resumed run may have stopped before or during this validation.
             self._validate()
@@ -180,7 +157,9 @@ class Trainer:
                 self._save()
         if self.progress.step < self.total_steps:
             found_nothing = self.progress.validations_since_best
-            self.bar.say(f"early stopping (training.patience): validations without a better model: {found_nothing}")
+            self.learner.bar.say(
+                f"early stopping (training.patience): validations without a better model: {found_nothing}"
+            )
         self._validate_mean()
 
     def _until_it_fits(self, work: Callable[[], T], batches: list[Indices]) -> T:
@@ -190,50 +169,43 @@ class Trainer:
                 return work()
             except (RuntimeError, MemoryError) as error:
                 # With several processes, only this one would retry, and the others would wait for it forever.
-                alone = self.processes.count == 1
+                alone = self.learner.processes.count == 1
                 if not (is_out_of_memory(error) and alone and self.micro_batches < max(map(len, batches))):
                     raise
             release_memory()
             self.micro_batches *= 2
-            self.bar.say(
+            self.learner.bar.say(
                 f"out of memory at update {self.progress.step + 1}: from now on each batch is split into "
                 f"{self.micro_batches} micro-batches that add up to the same gradient; "
                 f"to avoid this, {remedies(self.config)}"
             )
 
-    def _remedies(self) -> str:
-        """Advice, and how much memory is taken however small the batch is."""
-        lasting = lasting_memory(self.model, self.update.optimizers, self.config, self.device, self.update.workers)
-        *names, last = (name for name, number in lasting.parts.items() if number)
-        return (
-            f"{remedies(self.config, self.processes.local_count)}; {', '.join(names)} and {last} alone take "
-            f"{size(sum(lasting.parts.values()))}, which a smaller model.d_model, model.ffn or vocabulary lowers"
-        )
-
     def _rehearse(self, largest: LargestBatch) -> None:
         """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
         # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
-        workers = self.processes.count * self.update.workers
+        workers = self.learner.processes.count * self.learner.update.workers
         batches = [largest.indices] * (workers if self.config.batch.accumulate >= workers else 1)
-        ((part,), *_) = self.processes.parts(batches, self.update.workers)
+        ((part,), *_) = self.learner.processes.parts(batches, self.learner.update.workers)
         micro_batch, *_ = part.split(self.micro_batches)
         with rehearsal(
             LargestBatch(micro_batch.indices, largest.longest),
-            model=self.model,
-            optimizers=self.update.optimizers,
+            model=self.learner.model,
+            optimizers=self.learner.update.optimizers,
             config=self.config,
-            device=self.device,
-            processes=self.processes.local_count,
-            workers=self.update.workers,
-            say=self.bar.say,
+            device=self.learner.device,
+            processes=self.learner.processes.local_count,
+            workers=self.learner.update.workers,
+            say=self.learner.bar.say,
         ):
-            self.model.train()
-            self.update.add(make_batch(self.dataset.epoch(self.progress.epoch), micro_batch.indices), 1.0, last=True)
+            self.learner.model.train()
+            self.learner.update.add(
+                make_batch(self.dataset.epoch(self.progress.epoch), micro_batch.indices), 1.0, last=True
+            )
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
         while self._updates_left() > 0:
-            if progress.position == self.updates_per_epoch:
+            if progress.position == self.learner.updates_per_epoch:
                 progress.epoch += 1
                 progress.position = 0
             yield self.plan.epoch(progress.epoch)[progress.position]
@@ -250,9 +222,9 @@ class Trainer:
             torch.set_rng_state(random)  # When the run is resumed, it begins with this update.
             raise
         sums = self._of_all_processes(own_sums)
-        norm = self.update.clip()
+        norm = self.learner.update.clip()
         if math.isfinite(norm):
-            self.update.step(rate)
+            self.learner.update.step(rate)
             progress.non_finite = 0
             progress.recent.add(sums)
         else:
@@ -264,11 +236,11 @@ class Trainer:
         seconds = time.perf_counter() - started
         progress.seconds += seconds
         progress.recent_seconds += seconds
-        self.bar.advance()
+        self.learner.bar.advance()
 
     def _gradients_from_zero(self, batches: list[Indices]) -> Sums:
         """The gradients of these batches alone, without what an earlier attempt has added up."""
-        self.update.begin()
+        self.learner.update.begin()
         return self._gradients(batches)
 
     def _gradients(self, batches: list[Indices]) -> Sums:
@@ -276,7 +248,7 @@ class Trainer:
 
         Returns the sums over this process's parts of the batches.
         """
-        self.model.train()
+        self.learner.model.train()
         pairs = self.dataset.epoch(self.progress.epoch)
         passes = [
             [
@@ -284,17 +256,17 @@ class Trainer:
                 for part in parts
                 for micro_batch in part.split(self.micro_batches)
             ]
-            for parts in self.processes.parts(batches, self.update.workers)
+            for parts in self.learner.processes.parts(batches, self.learner.update.workers)
         ]
         own_tokens = sum(weight * len(batch.labels_N) for batch, weight in chain.from_iterable(passes))
         # DDP and FSDP average gradients over processes: divide by the mean number of tokens, not by the total.
-        tokens = float(self.processes.gather(own_tokens).mean())
-        loss, nll = self.update.gradients(passes, tokens).tolist()
+        tokens = float(self.learner.processes.gather(own_tokens).mean())
+        loss, nll = self.learner.update.gradients(passes, tokens).tolist()
         return Sums(loss, nll, own_tokens)
 
     def _of_all_processes(self, own: Sums) -> Sums:
         """The sums over all processes, which here also learn whether any of them has received a signal."""
-        gathered = self.processes.gather(own.loss, own.nll, own.tokens, self.guard.received or 0)
+        gathered = self.learner.processes.gather(own.loss, own.nll, own.tokens, self.guard.received or 0)
         loss, nll, tokens = gathered[:, :3].sum(0).tolist()
         self.signal = int(gathered[:, 3].max())
         return Sums(loss, nll, int(tokens))
@@ -302,10 +274,10 @@ class Trainer:
     def _skip_update(self, norm: float) -> None:
         progress = self.progress
         progress.non_finite += 1
-        self.bar.say(f"update {progress.step + 1} skipped: its gradient norm is {norm}")
+        self.learner.bar.say(f"update {progress.step + 1} skipped: its gradient norm is {norm}")
         if progress.non_finite == NON_FINITE_UPDATES:
             clipped = "" if self.config.clip_norm else ", set training.clip_norm"
-            narrow = "" if self.update.dtype is torch.float32 else ", or use training.precision=float32"
+            narrow = "" if self.learner.update.dtype is torch.float32 else ", or use training.precision=float32"
             raise TrainingError(
                 f"the gradient was infinite or NaN in {NON_FINITE_UPDATES} updates in a row; "
                 f"lower training.optimizer.lr, raise training.schedule.warmup_steps{clipped}{narrow}, in a new run"
@@ -313,13 +285,13 @@ class Trainer:
 
     def _validate(self) -> None:
         self._log()
-        model = self.parallel.whole_model()
+        model = self.learner.parallel.whole_model()
         better = self._measure("validation", model)
         self.progress.validated_step = self.progress.step
         self.progress.validations_since_best = 0 if better else self.progress.validations_since_best + 1
         if self.snapshots is not None:
             snapshots, taken = self.snapshots, self.progress.snapshots
-            self.processes.on_first(lambda: snapshots.add(self.progress.step, model))
+            self.learner.processes.on_first(lambda: snapshots.add(self.progress.step, model))
             if self.progress.step not in taken:  # as if the best model was lost, and this validation is repeated
                 taken.append(self.progress.step)
             del taken[: -snapshots.last]
@@ -328,23 +300,23 @@ class Trainer:
         """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
         if self.snapshots is None:
             return
-        self.processes.on_first(self.states.wait)  # All processes read the snapshots: they must be on disk.
+        self.learner.processes.on_first(self.states.wait)  # All processes read the snapshots: they must be on disk.
         count, mean = self.snapshots.mean()
-        self._expect_the_same(count, "snapshots")
+        self.learner.expect_the_same(count, "snapshots")
         taken = len(self.progress.snapshots)
         if count < taken:
-            self.bar.say(f"training.average_last: only {count} of the last {taken} snapshots are left")
+            self.learner.bar.say(f"training.average_last: only {count} of the last {taken} snapshots are left")
         if count < 2:
             few = "there was one validation only, so " if taken == 1 else ""
-            self.bar.say(f"training.average_last: {few}there is nothing to average")
+            self.learner.bar.say(f"training.average_last: {few}there is nothing to average")
             return
-        own = {name: weight.clone() for name, weight in self.parallel.weights().items()}
+        own = {name: weight.clone() for name, weight in self.learner.parallel.weights().items()}
         try:
-            self.parallel.load(mean)
-            self.bar.say(f"average of the weights at the last {count} validations:")
-            self._measure("validation of the mean", self.parallel.whole_model())
+            self.learner.parallel.load(mean)
+            self.learner.bar.say(f"average of the weights at the last {count} validations:")
+            self._measure("validation of the mean", self.learner.parallel.whole_model())
         finally:
-            self.parallel.load(own)
+            self.learner.parallel.load(own)
 
     def _measure(self, kind: str, model: Model) -> bool:
         """Validate a model, save it if it is the best so far, and say whether it is."""
@@ -358,10 +330,10 @@ class Trainer:
         better = progress.is_beaten_by(metric, nll, is_score=self.config.best in validation.scores)
         if better:
             progress.best_step, progress.best_metric, progress.best_nll = progress.step, metric, nll
-            self.processes.on_first(lambda: self.save_best(kind, model, validation, progress))
+            self.learner.processes.on_first(lambda: self.save_best(kind, model, validation, progress))
         values = {
             "step": progress.step,
-            "epoch": self._epochs_done(),
+            "epoch": self.learner.epochs_done(),
             "nll": validation.nll,
             "perplexity": perplexity(validation.nll),
             "accuracy": validation.accuracy,
@@ -371,18 +343,18 @@ class Trainer:
         }
         seconds = time.perf_counter() - started
         self.validation_seconds += seconds
-        self.metrics.write(kind, values, {"seconds": seconds})
-        self.bar.say(describe(values, validation))
+        self.learner.metrics.write(kind, values, {"seconds": seconds})
+        self.learner.bar.say(describe(values, validation))
         return better
 
     def _validation_of(self, model: Model) -> Validation:
         """Validate a model; if memory runs out with a single sentence, again without what only makes updates faster."""
         try:
-            return self.processes.on_first(lambda: self.validate_model(model, self.guard.check))
+            return self.learner.processes.on_first(lambda: self.validate_model(model, self.guard.check))
         except DataError:
-            if not self.update.free_memory():
+            if not self.learner.update.free_memory():
                 raise
-        return self.processes.on_first(lambda: self.validate_model(model, self.guard.check))
+        return self.learner.processes.on_first(lambda: self.validate_model(model, self.guard.check))
 
     def _log(self) -> None:
         """Write a row of the metrics log: loss and speed since the last row."""
@@ -391,51 +363,50 @@ class Trainer:
             return
         values = {
             "step": progress.step,
-            "epoch": self._epochs_done(),
+            "epoch": self.learner.epochs_done(),
             "loss": recent.loss / recent.tokens,
             "nll": recent.nll / recent.tokens,
             "learning_rate": self._learning_rate(progress.step),
             "target_tokens": progress.target_tokens,
         }
         speed = recent.tokens / max(progress.recent_seconds, 1e-9)
-        self.metrics.write("train", values, {"seconds": progress.seconds, "target_tokens_per_second": speed})
-        self.bar.show(loss=f"{values['loss']:.3f}", lr=f"{values['learning_rate']:.1e}", tokens_per_s=f"{speed:,.0f}")
+        self.learner.metrics.write("train", values, {"seconds": progress.seconds, "target_tokens_per_second": speed})
+        self.learner.bar.show(
+            loss=f"{values['loss']:.3f}", lr=f"{values['learning_rate']:.1e}", tokens_per_s=f"{speed:,.0f}"
+        )
         progress.recent, progress.recent_seconds = Sums(), 0.0
-
-    def _epochs_done(self) -> float:
-        return self.progress.epoch + self.progress.position / self.updates_per_epoch
 
     def _learning_rate(self, update: int) -> float:
         """That of an update, counted from 1."""
         return self.config.optimizer.lr * self.schedule(update)
 
     def _reserve(self) -> None:
-        tensors = pack(self.parallel, self.update.optimizers, self.processes)
-        self.processes.on_first(lambda: self.states.reserve(tensors))
+        tensors = pack(self.learner.parallel, self.learner.update.optimizers, self.learner.processes)
+        self.learner.processes.on_first(lambda: self.states.reserve(tensors))
 
     def _save(self) -> None:
-        self.progress.log_bytes = self.metrics.sync()
+        self.progress.log_bytes = self.learner.metrics.sync()
         values = {"progress": self.progress.to_dict(), "identity": self.identity}
-        tensors = pack(self.parallel, self.update.optimizers, self.processes)
-        self.processes.on_first(lambda: self.states.save(self.progress.step, tensors, values))
+        tensors = pack(self.learner.parallel, self.learner.update.optimizers, self.learner.processes)
+        self.learner.processes.on_first(lambda: self.states.save(self.progress.step, tensors, values))
         self.saved_step = self.progress.step
 
     def _save_at_the_end(self) -> None:
-        unwritten = self.processes.on_first(self.states.unwritten)
+        unwritten = self.learner.processes.on_first(self.states.unwritten)
         if unwritten is None:
             if self.saved_step < self.progress.step:  # An abandoned update leaves nothing new.
                 self._save()
         elif unwritten < self.progress.step:
             # Writing another one after it would take as long again, and whoever stops the run may not wait for that.
-            self.bar.say(
+            self.learner.bar.say(
                 f"the training state after update {unwritten} was still being written and is kept as the last one; "
                 f"updates to repeat when resuming: {self.progress.step - unwritten}"
             )
-        self.processes.on_first(self.states.wait)
+        self.learner.processes.on_first(self.states.wait)
 
     def _validation_is_due(self) -> bool:
         progress, every = self.progress, self.config.validate_every
-        due = progress.position == self.updates_per_epoch if every is None else progress.step % every == 0
+        due = progress.position == self.learner.updates_per_epoch if every is None else progress.step % every == 0
         return progress.step != progress.validated_step and (due or progress.step == self.total_steps)
 
     def _state_is_due(self) -> bool:

@@ -1,0 +1,73 @@
+"""The model that a run trains, with all that changes as it learns: what the parts of training have in common.
+
+trainer.py moves it on, selection.py measures it, states.py saves it, micro_batches.py makes it fit into memory.
+"""
+
+import torch
+
+from translate.allocation import explained_lack_of_memory
+from translate.config.training import TrainingConfig
+from translate.errors import CheckpointError
+from translate.model.build import Model
+from translate.training.abandon import let_blocks_check
+from translate.training.build import build_update
+from translate.training.interrupt import InterruptGuard
+from translate.training.memory import lasting_memory, remedies, size
+from translate.training.parallel import build_parallel
+from translate.training.processes import Processes
+from translate.training.progress import Progress, total_updates
+from translate.training.recompute import recompute_blocks
+from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
+
+
+class Learner:
+    """One model in training, on one device in each of the processes.
+
+    All processes take the same steps and make the same decisions. Only the first validates and writes; the metrics log
+    and bar of the others write nothing.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        config: TrainingConfig,
+        device: torch.device,
+        dtype: torch.dtype,
+        processes: Processes,
+        *,
+        updates_per_epoch: int,
+    ) -> None:
+        with explained_lack_of_memory(lambda: f"before training; {remedies(config, processes.local_count)}"):
+            self.parallel = build_parallel(config.parallel, model, processes)
+        if config.activation_checkpointing:
+            recompute_blocks(model)
+        self.guard = InterruptGuard()  # opened by whoever calls `Trainer.train`
+        if processes.count == 1 and device.type == "cpu":  # Several would have to agree; updates on a GPU are short.
+            let_blocks_check(model, self.guard.check_if_late)
+        self.model = model
+        self.config = config
+        self.device = device
+        self.processes = processes
+        self.updates_per_epoch = updates_per_epoch
+        updates = total_updates(config, updates_per_epoch)
+        self.update = build_update(self.parallel, config, device, dtype, updates=updates)
+        self.progress = Progress()
+        self.metrics: MetricsLog = NoMetrics()  # until `Trainer.train` is given the log and the bar of the run
+        self.bar: Bar = NoBar(0, 0)
+
+    def epochs_done(self) -> float:
+        return self.progress.epoch + self.progress.position / self.updates_per_epoch
+
+    def expect_the_same(self, number: int, what: str) -> None:
+        """CheckpointError if the processes have found different numbers of something."""
+        if not self.processes.agree_on(number):
+            raise CheckpointError(f"the processes find different {what}; they must share one output folder")
+
+    def remedies(self) -> str:
+        """Advice for when memory runs out, and how much of it is taken however small the batch is."""
+        lasting = lasting_memory(self.model, self.update.optimizers, self.config, self.device, self.update.workers)
+        *names, last = (name for name, number in lasting.parts.items() if number)
+        return (
+            f"{remedies(self.config, self.processes.local_count)}; {', '.join(names)} and {last} alone take "
+            f"{size(sum(lasting.parts.values()))}, which a smaller model.d_model, model.ffn or vocabulary lowers"
+        )
