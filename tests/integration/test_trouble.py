@@ -238,28 +238,26 @@ def test_what_was_added_up_before_memory_ran_out_does_not_count_twice(
 
 
 def test_pieces_get_smaller_as_long_as_one_batch_has_pairs_to_divide(tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny.config())
-    trainer.learner.bar = NoBar(total=1, done=0)
+    micro_batches = trainer_of(tiny.config()).micro_batches
 
     def work() -> int:
-        if trainer.micro_batches < 4:
+        if micro_batches.count < 4:
             full()
-        return trainer.micro_batches
+        return micro_batches.count
 
-    assert trainer._until_it_fits(work, [np.arange(1), np.arange(8)]) == 4
+    assert micro_batches.until_it_fits(work, [np.arange(1), np.arange(8)]) == 4
 
 
 def test_a_batch_is_not_split_into_more_pieces_than_pairs(tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny.config())
-    trainer.learner.bar = NoBar(total=1, done=0)
+    micro_batches = trainer_of(tiny.config()).micro_batches
     tried: list[int] = []
 
     def work() -> None:
-        tried.append(trainer.micro_batches)
+        tried.append(micro_batches.count)
         full()
 
     with pytest.raises(RuntimeError):
-        trainer._until_it_fits(work, [np.arange(8)])
+        micro_batches.until_it_fits(work, [np.arange(8)])
     assert tried == [1, 2, 4, 8]
 
 
@@ -272,8 +270,8 @@ def test_several_processes_out_of_memory_may_be_fewer(tiny: TinyProject, monkeyp
 
 
 def test_one_of_several_processes_does_not_try_again_alone(tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny.config())
-    trainer.learner.bar, trainer.learner.processes = NoBar(total=1, done=0), FirstOfTwo()
+    micro_batches = trainer_of(tiny.config()).micro_batches
+    micro_batches.learner.processes = FirstOfTwo()
     tries: list[int] = []
 
     def work() -> None:
@@ -281,8 +279,8 @@ def test_one_of_several_processes_does_not_try_again_alone(tiny: TinyProject) ->
         full()
 
     with pytest.raises(RuntimeError):
-        trainer._until_it_fits(work, [np.arange(8)])
-    assert (len(tries), trainer.micro_batches) == (1, 1)
+        micro_batches.until_it_fits(work, [np.arange(8)])
+    assert (len(tries), micro_batches.count) == (1, 1)
 
 
 @pytest.mark.parametrize("update", [1, 4])

@@ -7,12 +7,12 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from translate.allocation import explained_lack_of_memory, is_out_of_memory, release_memory
+from translate.allocation import explained_lack_of_memory, release_memory
 from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
 from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.build import Model
@@ -20,9 +20,9 @@ from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.interrupt import Interrupted
 from translate.training.learner import Learner
 from translate.training.loss import Sums
-from translate.training.memory import remedies
+from translate.training.micro_batches import MicroBatches
 from translate.training.progress import Progress, Validation, describe, perplexity, total_updates
-from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
+from translate.training.rehearsal import largest_batch
 from translate.training.schedule import build_schedule
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog
@@ -32,7 +32,6 @@ NON_FINITE_UPDATES = 10  # in a row, after which training stops
 RELEASE_EVERY = 50  # updates, after which free memory is returned: each time, the next updates take longer
 
 
-T = TypeVar("T")
 Validate = Callable[[Model, Callable[[], None]], Validation]
 
 
@@ -81,7 +80,7 @@ class Trainer:
         self.saved_step = -1  # after which this process has saved the newest state
         self.signal = 0  # the number of a signal that any of the processes has received
         self.rehearsal_seconds = self.validation_seconds = 0.0
-        self.micro_batches = 1  # into which each batch is split; doubled when memory runs out
+        self.micro_batches = MicroBatches(learner)
         self.total_steps = total_updates(self.config, learner.updates_per_epoch)
         self.schedule = build_schedule(self.config.schedule, total_steps=self.total_steps)
 
@@ -129,10 +128,7 @@ class Trainer:
         return self.progress
 
     def _loop(self) -> None:
-        started = time.perf_counter()
-        largest = largest_batch(self.plan, self.progress.epoch, self.learner.model, self.learner.update.padded)
-        self._until_it_fits(lambda: self._rehearse(largest), [largest.indices])
-        self.rehearsal_seconds = time.perf_counter() - started
+        self._rehearse()
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
             # The model that training starts from may remain the best one.
             self._measure("validation", self.learner.parallel.whole_model())
@@ -162,45 +158,13 @@ class Trainer:
             )
         self._validate_mean()
 
-    def _until_it_fits(self, work: Callable[[], T], batches: list[Indices]) -> T:
-        """Return what `work` does with these batches; if memory runs out, retry with twice as many micro-batches."""
-        while True:
-            try:
-                return work()
-            except (RuntimeError, MemoryError) as error:
-                # With several processes, only this one would retry, and the others would wait for it forever.
-                alone = self.learner.processes.count == 1
-                if not (is_out_of_memory(error) and alone and self.micro_batches < max(map(len, batches))):
-                    raise
-            release_memory()
-            self.micro_batches *= 2
-            self.learner.bar.say(
-                f"out of memory at update {self.progress.step + 1}: from now on each batch is split into "
-                f"{self.micro_batches} micro-batches that add up to the same gradient; "
-                f"to avoid this, {remedies(self.config)}"
-            )
-
-    def _rehearse(self, largest: LargestBatch) -> None:
-        """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
-        # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
-        workers = self.learner.processes.count * self.learner.update.workers
-        batches = [largest.indices] * (workers if self.config.batch.accumulate >= workers else 1)
-        ((part,), *_) = self.learner.processes.parts(batches, self.learner.update.workers)
-        micro_batch, *_ = part.split(self.micro_batches)
-        with rehearsal(
-            LargestBatch(micro_batch.indices, largest.longest),
-            model=self.learner.model,
-            optimizers=self.learner.update.optimizers,
-            config=self.config,
-            device=self.learner.device,
-            processes=self.learner.processes.local_count,
-            workers=self.learner.update.workers,
-            say=self.learner.bar.say,
-        ):
-            self.learner.model.train()
-            self.learner.update.add(
-                make_batch(self.dataset.epoch(self.progress.epoch), micro_batch.indices), 1.0, last=True
-            )
+    def _rehearse(self) -> None:
+        """Try the largest batch of the epoch: if it fits into memory, so do the others."""
+        started = time.perf_counter()
+        epoch = self.progress.epoch
+        largest = largest_batch(self.plan, epoch, self.learner.model, self.learner.update.padded)
+        self.micro_batches.rehearse(largest, lambda: self.dataset.epoch(epoch))
+        self.rehearsal_seconds = time.perf_counter() - started
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
@@ -217,7 +181,7 @@ class Trainer:
         rate = self._learning_rate(progress.step + 1)
         random = torch.get_rng_state()
         try:
-            own_sums = self._until_it_fits(lambda: self._gradients_from_zero(batches), batches)
+            own_sums = self.micro_batches.until_it_fits(lambda: self._gradients_from_zero(batches), batches)
         except Interrupted:
             torch.set_rng_state(random)  # When the run is resumed, it begins with this update.
             raise
@@ -251,12 +215,8 @@ class Trainer:
         self.learner.model.train()
         pairs = self.dataset.epoch(self.progress.epoch)
         passes = [
-            [
-                Pass(make_batch(pairs, micro_batch.indices), micro_batch.weight)
-                for part in parts
-                for micro_batch in part.split(self.micro_batches)
-            ]
-            for parts in self.learner.processes.parts(batches, self.learner.update.workers)
+            [Pass(make_batch(pairs, indices), weight) for indices, weight in micro_batches]
+            for micro_batches in self.micro_batches.of(batches)
         ]
         own_tokens = sum(weight * len(batch.labels_N) for batch, weight in chain.from_iterable(passes))
         # DDP and FSDP average gradients over processes: divide by the mean number of tokens, not by the total.

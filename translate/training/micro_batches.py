@@ -1,0 +1,70 @@
+"""Batches in micro-batches that fit into memory: the largest is tried first, and all are cut again if memory runs out.
+
+The micro-batches of an update add up to the same gradient as its batches.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from translate.allocation import is_out_of_memory, release_memory
+from translate.data.batching import Indices, Pairs, make_batch
+from translate.training.learner import Learner
+from translate.training.memory import remedies
+from translate.training.processes import Part
+from translate.training.rehearsal import LargestBatch, rehearsal
+
+T = TypeVar("T")
+
+
+class MicroBatches:
+    """Splits each batch of a learner into `count` micro-batches; the count is doubled when memory runs out."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self.count = 1
+
+    def of(self, batches: Sequence[Indices]) -> list[list[Part]]:
+        """This process's share of the batches of one update, for each of its workers."""
+        shares = self.learner.processes.parts(batches, self.learner.update.workers)
+        return [[micro_batch for part in parts for micro_batch in part.split(self.count)] for parts in shares]
+
+    def until_it_fits(self, work: Callable[[], T], batches: Sequence[Indices]) -> T:
+        """Return what `work` does with these batches; if memory runs out, retry with twice as many micro-batches."""
+        while True:
+            try:
+                return work()
+            except (RuntimeError, MemoryError) as error:
+                # With several processes, only this one would retry, and the others would wait for it forever.
+                alone = self.learner.processes.count == 1
+                if not (is_out_of_memory(error) and alone and self.count < max(map(len, batches))):
+                    raise
+            release_memory()
+            self.count *= 2
+            self.learner.bar.say(
+                f"out of memory at update {self.learner.progress.step + 1}: from now on each batch is split into "
+                f"{self.count} micro-batches that add up to the same gradient; "
+                f"to avoid this, {remedies(self.learner.config)}"
+            )
+
+    def rehearse(self, largest: LargestBatch, pairs: Callable[[], Pairs]) -> None:
+        """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
+        self.until_it_fits(lambda: self._rehearse(largest, pairs), [largest.indices])
+
+    def _rehearse(self, largest: LargestBatch, pairs: Callable[[], Pairs]) -> None:
+        learner, workers = self.learner, self.learner.update.workers
+        # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
+        all_workers = learner.processes.count * workers
+        batches = [largest.indices] * (all_workers if learner.config.batch.accumulate >= all_workers else 1)
+        (micro_batch, *_), *_ = self.of(batches)
+        with rehearsal(
+            LargestBatch(micro_batch.indices, largest.longest),
+            model=learner.model,
+            optimizers=learner.update.optimizers,
+            config=learner.config,
+            device=learner.device,
+            processes=learner.processes.local_count,
+            workers=workers,
+            say=learner.bar.say,
+        ):
+            learner.model.train()
+            learner.update.add(make_batch(pairs(), micro_batch.indices), 1.0, last=True)
