@@ -13,6 +13,7 @@ from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
 from translate.training.processes import Processes
 from translate.training.progress import Validation
+from translate.training.states import States
 from translate.training.trainer import Trainer, TrainingSet
 from translate.training.writer import Writer
 
@@ -44,9 +45,8 @@ def bare_trainer(
         plan,
         validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, 0, "", None, []),
         save_best=lambda kind, model, validation, progress: None,
-        states=StateStore(folder, 1, Writer()),
+        states=States(learner, StateStore(folder, 1, Writer()), identity={}),
         snapshots=None,
-        identity={},
     )
 
 

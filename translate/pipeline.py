@@ -34,6 +34,7 @@ from translate.training.learner import Learner
 from translate.training.processes import SINGLE_PROCESS, Processes, number_from
 from translate.training.progress import Progress, Validation, for_json, total_updates
 from translate.training.snapshots import Snapshots
+from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 from translate.training.trainer import Trainer
 from translate.training.writer import Writer
@@ -104,9 +105,8 @@ def train(
         plan,
         validate=validate,
         save_best=save_best,
-        states=states,
+        states=States(learner, states, identity),
         snapshots=snapshots,
-        identity=identity,
     )
     if reached is not None:
         trainer.resume(tensors, reached)

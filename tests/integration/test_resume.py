@@ -25,6 +25,7 @@ from translate.training import interrupt as interrupt_module
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import Interrupted
 from translate.training.progress import Progress
+from translate.training.states import States
 from translate.training.tracking import MetricsLog
 from translate.training.trainer import Trainer
 from translate.training.update import Update
@@ -306,13 +307,13 @@ def test_buffers_are_filled_after_the_first_update_of_every_start(
 ) -> None:
     """The first copy of a state would take long otherwise."""
     reserved: list[int] = []
-    reserve = Trainer._reserve
+    reserve = States.reserve
 
-    def noted(self: Trainer) -> None:
-        reserved.append(self.progress.step)
+    def noted(self: States) -> None:
+        reserved.append(self.learner.progress.step)
         reserve(self)
 
-    monkeypatch.setattr(Trainer, "_reserve", noted)
+    monkeypatch.setattr(States, "reserve", noted)
     stop(sigterm, update(9), tiny)
     train(tiny.config(), resume=True)
     assert reserved == [1, 10]

@@ -348,7 +348,7 @@ def test_a_validation_may_have_the_memory_of_faster_updates(
 
 @pytest.mark.parametrize(
     ("work", "when"),
-    [("learner.build_parallel", "before training"), ("trainer.unpack", "while the training state is loaded")],
+    [("learner.build_parallel", "before training"), ("states.unpack", "while the training state is loaded")],
 )
 def test_too_little_memory_to_begin(work: str, when: str, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     stop(sigterm, (Trainer, "_update", 5), tiny)

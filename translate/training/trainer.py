@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,7 +16,6 @@ from translate.allocation import explained_lack_of_memory, release_memory
 from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
 from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.build import Model
-from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.interrupt import Interrupted
 from translate.training.learner import Learner
 from translate.training.loss import Sums
@@ -25,6 +24,7 @@ from translate.training.progress import Progress, Validation, describe, perplexi
 from translate.training.rehearsal import largest_batch
 from translate.training.schedule import build_schedule
 from translate.training.snapshots import Snapshots
+from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog
 from translate.training.update import Pass
 
@@ -51,7 +51,6 @@ class Trainer:
     """Trains a learner on the batches of a plan.
 
     Args:
-        identity: plain values that identify settings and text; saved with each state, for a resume to compare.
         validate: gets the model and a function to call before each batch, which raises if the run should stop.
     """
 
@@ -63,9 +62,8 @@ class Trainer:
         *,
         validate: Validate,
         save_best: SaveBest,
-        states: StateStore,
+        states: States,
         snapshots: Snapshots | None,
-        identity: dict[str, Any],
     ) -> None:
         self.learner = learner
         self.config = learner.config
@@ -76,8 +74,6 @@ class Trainer:
         self.save_best = save_best
         self.states = states
         self.snapshots = snapshots
-        self.identity = identity
-        self.saved_step = -1  # after which this process has saved the newest state
         self.signal = 0  # the number of a signal that any of the processes has received
         self.rehearsal_seconds = self.validation_seconds = 0.0
         self.micro_batches = MicroBatches(learner)
@@ -95,15 +91,14 @@ class Trainer:
             CheckpointError: it has more updates than the run should have, or the processes found different states.
         """
         self.learner.progress = progress
-        self.learner.expect_the_same(self.progress.step, "training states")
+        self.learner.expect_the_same(progress.step, "training states")
         if self._updates_left() < 0:
             raise CheckpointError(
-                f"the run has made {self.progress.step} updates, but training.max_epochs or training.max_steps ends it "
+                f"the run has made {progress.step} updates, but training.max_epochs or training.max_steps ends it "
                 f"after {self.total_steps}; raise that limit, or restore its earlier value"
             )
-        seed = (self.plan.seed, self.progress.step)
         with explained_lack_of_memory(lambda: f"while the training state is loaded; {self.learner.remedies()}"):
-            unpack(tensors, self.learner.parallel, self.learner.update.optimizers, self.learner.processes, seed)
+            self.states.restore(tensors, seed=(self.plan.seed, progress.step))
 
     def train(self, metrics: MetricsLog, bar: Bar) -> Progress:
         """Train to the end of the run. Signals stop it only while the `guard` is open.
@@ -118,12 +113,12 @@ class Trainer:
         try:
             with explained_lack_of_memory(lambda: f"at update {self.progress.step + 1}; {self.learner.remedies()}"):
                 self._loop()
-                self.learner.processes.on_first(self.states.wait)
+                self.states.wait()
         except Interrupted:
-            self._save_at_the_end()
+            self.states.save_at_the_end()
             raise
         except DataError as error:  # A validation ran out of memory; all processes have this error.
-            self._save_at_the_end()
+            self.states.save_at_the_end()
             raise DataError(f"{error}. The run is saved; continue with the same command and --resume") from error
         return self.progress
 
@@ -132,15 +127,15 @@ class Trainer:
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
             # The model that training starts from may remain the best one.
             self._measure("validation", self.learner.parallel.whole_model())
-            self._save()  # The best model exists now; without a state the run could not be resumed.
+            self.states.save()  # The best model exists now; without a state the run could not be resumed.
         if self._validation_is_due():  # The resumed run may have stopped before or during this validation.
             self._validate()
-            self._save()
+            self.states.save()
         start = self.progress.step
         for batches in self._updates_ahead():
             self._update(batches)
             if self.progress.step == start + 1:  # The first update has created the optimizers' state.
-                self._reserve()
+                self.states.reserve()
             if self.progress.step % self.config.log_every == 0:
                 self._log()
             if self.progress.step % RELEASE_EVERY == 0:
@@ -150,7 +145,7 @@ class Trainer:
             if self._validation_is_due():
                 self._validate()
             if self._state_is_due():
-                self._save()
+                self.states.save()
         if self.progress.step < self.total_steps:
             found_nothing = self.progress.validations_since_best
             self.learner.bar.say(
@@ -260,7 +255,7 @@ class Trainer:
         """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
         if self.snapshots is None:
             return
-        self.learner.processes.on_first(self.states.wait)  # All processes read the snapshots: they must be on disk.
+        self.states.wait()  # All processes read the snapshots: they must be on disk.
         count, mean = self.snapshots.mean()
         self.learner.expect_the_same(count, "snapshots")
         taken = len(self.progress.snapshots)
@@ -339,30 +334,6 @@ class Trainer:
     def _learning_rate(self, update: int) -> float:
         """That of an update, counted from 1."""
         return self.config.optimizer.lr * self.schedule(update)
-
-    def _reserve(self) -> None:
-        tensors = pack(self.learner.parallel, self.learner.update.optimizers, self.learner.processes)
-        self.learner.processes.on_first(lambda: self.states.reserve(tensors))
-
-    def _save(self) -> None:
-        self.progress.log_bytes = self.learner.metrics.sync()
-        values = {"progress": self.progress.to_dict(), "identity": self.identity}
-        tensors = pack(self.learner.parallel, self.learner.update.optimizers, self.learner.processes)
-        self.learner.processes.on_first(lambda: self.states.save(self.progress.step, tensors, values))
-        self.saved_step = self.progress.step
-
-    def _save_at_the_end(self) -> None:
-        unwritten = self.learner.processes.on_first(self.states.unwritten)
-        if unwritten is None:
-            if self.saved_step < self.progress.step:  # An abandoned update leaves nothing new.
-                self._save()
-        elif unwritten < self.progress.step:
-            # Writing another one after it would take as long again, and whoever stops the run may not wait for that.
-            self.learner.bar.say(
-                f"the training state after update {unwritten} was still being written and is kept as the last one; "
-                f"updates to repeat when resuming: {self.progress.step - unwritten}"
-            )
-        self.learner.processes.on_first(self.states.wait)
 
     def _validation_is_due(self) -> bool:
         progress, every = self.progress, self.config.validate_every
