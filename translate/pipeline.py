@@ -33,6 +33,7 @@ from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
 from translate.training.processes import SINGLE_PROCESS, Processes, number_from
 from translate.training.progress import Progress, Validation, for_json, total_updates
+from translate.training.selection import Selection
 from translate.training.snapshots import Snapshots
 from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
@@ -103,10 +104,8 @@ def train(
         learner,
         dataset,
         plan,
-        validate=validate,
-        save_best=save_best,
+        selection=Selection(learner, validate, save_best, snapshots),
         states=States(learner, states, identity),
-        snapshots=snapshots,
     )
     if reached is not None:
         trainer.resume(tensors, reached)
@@ -267,7 +266,7 @@ def run_trainer(trainer: Trainer, run: RunFolder, writer: Writer) -> dict[str, f
     return {
         "rehearsal_seconds": trainer.rehearsal_seconds,
         "update_seconds": progress.seconds - seconds_before,
-        "validation_seconds": trainer.validation_seconds,
+        "validation_seconds": trainer.selection.seconds,
     }
 
 

@@ -32,6 +32,10 @@ class Snapshots:
         """Keep the weights after `step` updates; like training states, they are written in the background."""
         self._store.save(step, dict(model.named_parameters()), {})
 
+    def wait(self) -> None:
+        """Wait until everything is written. CheckpointError if that failed."""
+        self._store.wait()
+
     def mean(self) -> tuple[int, dict[str, Tensor]]:
         """How many snapshots there are, and the mean of every parameter over them.
 
@@ -40,7 +44,7 @@ class Snapshots:
         Raises:
             CheckpointError: a snapshot could not be written.
         """
-        self._store.wait()
+        self.wait()
         total: dict[str, Tensor] = {}
         count = 0
         for path in self._store.paths():

@@ -1,11 +1,12 @@
 """The training loop: updates, validations, training states, until the run is over or is asked to stop.
 
-It knows nothing of text, decoding, or where scores come from: validation is a function passed to it.
+It knows nothing of text, decoding, or where scores come from. What happens between updates has files of its own:
+selection.py and states.py.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Protocol
 
@@ -15,15 +16,14 @@ from torch import Tensor
 from translate.allocation import explained_lack_of_memory, release_memory
 from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
 from translate.errors import CheckpointError, DataError, TrainingError
-from translate.model.build import Model
 from translate.training.interrupt import Interrupted
 from translate.training.learner import Learner
 from translate.training.loss import Sums
 from translate.training.micro_batches import MicroBatches
-from translate.training.progress import Progress, Validation, describe, perplexity, total_updates
+from translate.training.progress import Progress, total_updates
 from translate.training.rehearsal import largest_batch
 from translate.training.schedule import build_schedule
-from translate.training.snapshots import Snapshots
+from translate.training.selection import Selection
 from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog
 from translate.training.update import Pass
@@ -32,51 +32,28 @@ NON_FINITE_UPDATES = 10  # in a row, after which training stops
 RELEASE_EVERY = 50  # updates, after which free memory is returned: each time, the next updates take longer
 
 
-Validate = Callable[[Model, Callable[[], None]], Validation]
-
-
 class TrainingSet(Protocol):
     """The pairs to train on, which may differ in each epoch."""
 
     def epoch(self, number: int) -> Pairs: ...
 
 
-class SaveBest(Protocol):
-    """Saves the model as the best so far, in place of the previous one."""
-
-    def __call__(self, kind: str, model: Model, validation: Validation, progress: Progress) -> None: ...
-
-
 class Trainer:
-    """Trains a learner on the batches of a plan.
-
-    Args:
-        validate: gets the model and a function to call before each batch, which raises if the run should stop.
-    """
+    """Trains a learner on the batches of a plan; `selection` and `states` are those of the same learner."""
 
     def __init__(
-        self,
-        learner: Learner,
-        dataset: TrainingSet,
-        plan: BatchPlan,
-        *,
-        validate: Validate,
-        save_best: SaveBest,
-        states: States,
-        snapshots: Snapshots | None,
+        self, learner: Learner, dataset: TrainingSet, plan: BatchPlan, *, selection: Selection, states: States
     ) -> None:
         self.learner = learner
         self.config = learner.config
         self.guard = learner.guard  # opened by whoever calls `train`
         self.dataset = dataset
         self.plan = plan
-        self.validate_model = validate
-        self.save_best = save_best
+        self.selection = selection
         self.states = states
-        self.snapshots = snapshots
-        self.signal = 0  # the number of a signal that any of the processes has received
-        self.rehearsal_seconds = self.validation_seconds = 0.0
         self.micro_batches = MicroBatches(learner)
+        self.signal = 0  # the number of a signal that any of the processes has received
+        self.rehearsal_seconds = 0.0
         self.total_steps = total_updates(self.config, learner.updates_per_epoch)
         self.schedule = build_schedule(self.config.schedule, total_steps=self.total_steps)
 
@@ -125,8 +102,7 @@ class Trainer:
     def _loop(self) -> None:
         self._rehearse()
         if self.config.start_from is not None and not self.progress.step and self.progress.best_step < 0:
-            # The model that training starts from may remain the best one.
-            self._measure("validation", self.learner.parallel.whole_model())
+            self.selection.measure_start()
             self.states.save()  # The best model exists now; without a state the run could not be resumed.
         if self._validation_is_due():  # The resumed run may have stopped before or during this validation.
             self._validate()
@@ -147,11 +123,8 @@ class Trainer:
             if self._state_is_due():
                 self.states.save()
         if self.progress.step < self.total_steps:
-            found_nothing = self.progress.validations_since_best
-            self.learner.bar.say(
-                f"early stopping (training.patience): validations without a better model: {found_nothing}"
-            )
-        self._validate_mean()
+            self._say_why_it_ends_early()
+        self.selection.measure_mean()
 
     def _rehearse(self) -> None:
         """Try the largest batch of the epoch: if it fits into memory, so do the others."""
@@ -160,6 +133,10 @@ class Trainer:
         largest = largest_batch(self.plan, epoch, self.learner.model, self.learner.update.padded)
         self.micro_batches.rehearse(largest, lambda: self.dataset.epoch(epoch))
         self.rehearsal_seconds = time.perf_counter() - started
+
+    def _say_why_it_ends_early(self) -> None:
+        found_nothing = self.progress.validations_since_best
+        self.learner.bar.say(f"early stopping (training.patience): validations without a better model: {found_nothing}")
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress
@@ -240,76 +217,7 @@ class Trainer:
 
     def _validate(self) -> None:
         self._log()
-        model = self.learner.parallel.whole_model()
-        better = self._measure("validation", model)
-        self.progress.validated_step = self.progress.step
-        self.progress.validations_since_best = 0 if better else self.progress.validations_since_best + 1
-        if self.snapshots is not None:
-            snapshots, taken = self.snapshots, self.progress.snapshots
-            self.learner.processes.on_first(lambda: snapshots.add(self.progress.step, model))
-            if self.progress.step not in taken:  # as if the best model was lost, and this validation is repeated
-                taken.append(self.progress.step)
-            del taken[: -snapshots.last]
-
-    def _validate_mean(self) -> None:
-        """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
-        if self.snapshots is None:
-            return
-        self.states.wait()  # All processes read the snapshots: they must be on disk.
-        count, mean = self.snapshots.mean()
-        self.learner.expect_the_same(count, "snapshots")
-        taken = len(self.progress.snapshots)
-        if count < taken:
-            self.learner.bar.say(f"training.average_last: only {count} of the last {taken} snapshots are left")
-        if count < 2:
-            few = "there was one validation only, so " if taken == 1 else ""
-            self.learner.bar.say(f"training.average_last: {few}there is nothing to average")
-            return
-        own = {name: weight.clone() for name, weight in self.learner.parallel.weights().items()}
-        try:
-            self.learner.parallel.load(mean)
-            self.learner.bar.say(f"average of the weights at the last {count} validations:")
-            self._measure("validation of the mean", self.learner.parallel.whole_model())
-        finally:
-            self.learner.parallel.load(own)
-
-    def _measure(self, kind: str, model: Model) -> bool:
-        """Validate a model, save it if it is the best so far, and say whether it is."""
-        progress = self.progress
-        started = time.perf_counter()
-        model.eval()
-        validation = self._validation_of(model)
-        assert self.config.best is not None, "load_config fills it in"
-        # NaN, from a model that has diverged, counts as the worst metric; but any model is better than none.
-        metric, nll = number_or_worst(validation.metric(self.config.best)), -number_or_worst(-validation.nll)
-        better = progress.is_beaten_by(metric, nll, is_score=self.config.best in validation.scores)
-        if better:
-            progress.best_step, progress.best_metric, progress.best_nll = progress.step, metric, nll
-            self.learner.processes.on_first(lambda: self.save_best(kind, model, validation, progress))
-        values = {
-            "step": progress.step,
-            "epoch": self.learner.epochs_done(),
-            "nll": validation.nll,
-            "perplexity": perplexity(validation.nll),
-            "accuracy": validation.accuracy,
-            **validation.scores,
-            "truncated": validation.truncated,
-            "best": better,
-        }
-        seconds = time.perf_counter() - started
-        self.validation_seconds += seconds
-        self.learner.metrics.write(kind, values, {"seconds": seconds})
-        self.learner.bar.say(describe(values, validation))
-        return better
-
-    def _validation_of(self, model: Model) -> Validation:
-        """Validate a model; if memory runs out with a single sentence, again without what only makes updates faster."""
-        try:
-            return self.learner.processes.on_first(lambda: self.validate_model(model, self.guard.check))
-        except DataError:
-            if not self.learner.update.free_memory():
-                raise
-        return self.learner.processes.on_first(lambda: self.validate_model(model, self.guard.check))
+        self.selection.validate()
 
     def _log(self) -> None:
         """Write a row of the metrics log: loss and speed since the last row."""
@@ -347,8 +255,3 @@ class Trainer:
 
     def _updates_left(self) -> int:
         return self.progress.updates_left(self.total_steps, self.config.patience)
-
-
-def number_or_worst(metric: float) -> float:
-    """A metric of which more is better; NaN becomes the worst."""
-    return -math.inf if math.isnan(metric) else metric

@@ -1,0 +1,130 @@
+"""Which model of a run is the best: each candidate is measured and compared, and saved if it wins.
+
+Candidates are the model at each validation, the one that training starts from, and the mean of the last snapshots.
+Where their scores come from is unknown here: validation is a function passed in.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from translate.errors import DataError
+from translate.model.build import Model
+from translate.training.learner import Learner
+from translate.training.progress import Progress, Validation, describe, perplexity
+from translate.training.snapshots import Snapshots
+
+Validate = Callable[[Model, Callable[[], None]], Validation]
+
+
+class SaveBest(Protocol):
+    """Saves the model as the best so far, in place of the previous one."""
+
+    def __call__(self, kind: str, model: Model, validation: Validation, progress: Progress) -> None: ...
+
+
+class Selection:
+    """Measures a learner's model, and keeps the best one.
+
+    Args:
+        validate: gets the model and a function to call before each batch, which raises if the run should stop.
+        snapshots: if their mean is to be measured, too.
+    """
+
+    def __init__(
+        self, learner: Learner, validate: Validate, save_best: SaveBest, snapshots: Snapshots | None = None
+    ) -> None:
+        self.learner = learner
+        self.validate_model = validate
+        self.save_best = save_best
+        self.snapshots = snapshots
+        self.seconds = 0.0  # that measuring has taken
+
+    def measure_start(self) -> None:
+        """Measure the model that training starts from, which may remain the best one."""
+        self._measure("validation", self.learner.parallel.whole_model())
+
+    def validate(self) -> None:
+        """Measure the model as it is now, and take a snapshot of it."""
+        progress = self.learner.progress
+        model = self.learner.parallel.whole_model()
+        better = self._measure("validation", model)
+        progress.validated_step = progress.step
+        progress.validations_since_best = 0 if better else progress.validations_since_best + 1
+        if self.snapshots is not None:
+            snapshots, taken = self.snapshots, progress.snapshots
+            self.learner.processes.on_first(lambda: snapshots.add(progress.step, model))
+            if progress.step not in taken:  # as if the best model was lost, and this validation is repeated
+                taken.append(progress.step)
+            del taken[: -snapshots.last]
+
+    def measure_mean(self) -> None:
+        """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""
+        if self.snapshots is None:
+            return
+        parallel, say = self.learner.parallel, self.learner.bar.say
+        self.learner.processes.on_first(self.snapshots.wait)  # All processes read them: they must be on disk.
+        count, mean = self.snapshots.mean()
+        self.learner.expect_the_same(count, "snapshots")
+        taken = len(self.learner.progress.snapshots)
+        if count < taken:
+            say(f"training.average_last: only {count} of the last {taken} snapshots are left")
+        if count < 2:
+            few = "there was one validation only, so " if taken == 1 else ""
+            say(f"training.average_last: {few}there is nothing to average")
+            return
+        own = {name: weight.clone() for name, weight in parallel.weights().items()}
+        try:
+            parallel.load(mean)
+            say(f"average of the weights at the last {count} validations:")
+            self._measure("validation of the mean", parallel.whole_model())
+        finally:
+            parallel.load(own)
+
+    def _measure(self, kind: str, model: Model) -> bool:
+        """Validate a model, save it if it is the best so far, and say whether it is."""
+        progress, best = self.learner.progress, self.learner.config.best
+        started = time.perf_counter()
+        model.eval()
+        validation = self._validation_of(model)
+        assert best is not None, "load_config fills it in"
+        # NaN, from a model that has diverged, counts as the worst metric; but any model is better than none.
+        metric, nll = number_or_worst(validation.metric(best)), -number_or_worst(-validation.nll)
+        better = progress.is_beaten_by(metric, nll, is_score=best in validation.scores)
+        if better:
+            progress.best_step, progress.best_metric, progress.best_nll = progress.step, metric, nll
+            self.learner.processes.on_first(lambda: self.save_best(kind, model, validation, progress))
+        values = {
+            "step": progress.step,
+            "epoch": self.learner.epochs_done(),
+            "nll": validation.nll,
+            "perplexity": perplexity(validation.nll),
+            "accuracy": validation.accuracy,
+            **validation.scores,
+            "truncated": validation.truncated,
+            "best": better,
+        }
+        seconds = time.perf_counter() - started
+        self.seconds += seconds
+        self.learner.metrics.write(kind, values, {"seconds": seconds})
+        self.learner.bar.say(describe(values, validation))
+        return better
+
+    def _validation_of(self, model: Model) -> Validation:
+        """Validate a model; if memory runs out with a single sentence, again without what only makes updates faster."""
+
+        def on_first() -> Validation:
+            return self.learner.processes.on_first(lambda: self.validate_model(model, self.learner.guard.check))
+
+        try:
+            return on_first()
+        except DataError:
+            if not self.learner.update.free_memory():
+                raise
+        return on_first()
+
+
+def number_or_worst(metric: float) -> float:
+    """A metric of which more is better; NaN becomes the worst."""
+    return -math.inf if math.isnan(metric) else metric
