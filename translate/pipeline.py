@@ -332,7 +332,9 @@ def warn_of_settings(config: Config, trainer: Trainer) -> None:
         log.warning(
             "training.max_epochs (%s) ends this run after %d updates, before training.max_steps (%d); to train as long "
             "as that, set max_epochs to null",
-            *(config.training.max_epochs, total_steps, max_steps),
+            config.training.max_epochs,
+            total_steps,
+            max_steps,
         )
     if not any(map(trainer.schedule, range(1, total_steps + 1))):
         log.warning(
@@ -343,7 +345,8 @@ def warn_of_settings(config: Config, trainer: Trainer) -> None:
         log.warning(
             "training.schedule.warmup_steps is %d, but the run has %d updates: lower it, or the learning rate never "
             "reaches its peak",
-            *(warm_up, total_steps),
+            warm_up,
+            total_steps,
         )
 
 
