@@ -114,6 +114,11 @@ def test_dutch_of_a_region_is_dutch() -> None:
     assert Truecaser(frozenset(), "nl-BE").undo("ijs is koud.") == "IJs is koud."
 
 
+def test_a_letter_with_very_many_marks_takes_no_time(casing: Truecaser) -> None:
+    line = "<a" + "\N{COMBINING ACUTE ACCENT}" * 1000 + " x"
+    assert casing.undo(casing.apply(line)) == line[0] + line[1:].capitalize()
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_letters_with_combining_marks_are_letters(form: Literal["NFC", "NFD"]) -> None:
     lines = ["Er geht über die Straße.", "Sie springt über den Zaun.", "Der Mann macht eine Übung.", "'Ü' und 'Übung'"]

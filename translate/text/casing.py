@@ -13,7 +13,7 @@ from dataclasses import dataclass
 TWO_I = {"tr", "tur", "az", "aze", "azj", "azb", "crh", "gag"}
 DUTCH = {"nl", "nld", "dut"}
 MARK = r"\u0300-\u036f"  # combining marks, which belong to the letter before; text need not be composed (NFC)
-LETTERS = rf"[^\W\d_]+(?:[{MARK}]+[^\W\d_]*)*"
+LETTERS = rf"(?:[^\W\d_][{MARK}]*)+"  # only one way to match a text, so that no search takes exponential time
 WORD = re.compile(LETTERS)
 # The first word may follow an opening quotation mark, but not a number. A line has no first word if it begins with a
 # one-letter article after an apostrophe, which stays lower-case in Dutch and Afrikaans, or with text such as <unk>.
