@@ -31,10 +31,10 @@ class ScoredText:
     translations: list[Translation]
     report: EvaluationReport | LabelReport
     details: dict[str, Any]
-    blank_end: int = 0  # blank lines that follow the text in its files
+    blank_end: int = 0  # blank lines after the text in its files (see TextPair)
 
     def write(self, path: Path) -> None:
-        """Write the report as JSON and, beside it, the translations, a line for each of the files that were read.
+        """Write the report as JSON and, beside it, the translations: as many lines as source and reference file have.
 
         DataError if that fails.
         """

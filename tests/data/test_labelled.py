@@ -133,9 +133,9 @@ def test_a_split_that_is_not_held_in_memory(tmp_path: Path) -> None:
 
 
 def test_texts_and_labels_in_files_of_their_own(tmp_path: Path) -> None:
-    texts, labels = write(tmp_path / "texts", "Hund\ncat\n"), write(tmp_path / "labels", "de\n en\n")
+    texts, labels = write(tmp_path / "texts", "Hund\ncat\n\n"), write(tmp_path / "labels", "de\n en\n\n")
     text = read_texts_and_labels(texts, labels, known=("de", "en"))
-    assert (text.source, text.target) == (["Hund", "cat"], ["de", "en"])
+    assert (text.source, text.target, text.blank_end) == (["Hund", "cat"], ["de", "en"], 1)
     assert (text.name, text.unit) == ("texts / labels", "texts")
     with pytest.raises(DataError, match=re.escape(f"{labels}, line 2: the label 'en' does not occur in the training")):
         read_texts_and_labels(texts, labels, known=("de",))

@@ -40,7 +40,10 @@ MOST_OF_TEST_SETS = 1 << 24  # bytes on disk of all test sets together, some 100
 
 @dataclass(frozen=True)
 class ParallelCorpora:
-    """Sentences and their translations: splits of a folder, and files by name."""
+    """Sentences and their translations: splits of a folder, and files by name.
+
+    Of a codec called `target`, only labelled text makes use.
+    """
 
     data: DataConfig
 
@@ -133,6 +136,10 @@ class ParallelCorpora:
             split: files for split, files in splits.items() if split not in self.data.splits and own.isdisjoint(files)
         }
 
+    def open_other(self, split: str, target: Codec) -> TextPair:
+        """One of these splits, not read into memory. DataError if it cannot be read."""
+        return open_split(self.data.root, split, self.data.source, self.data.target)
+
     def files(self) -> Iterator[Path]:
         """The files of all splits, and those that the config itself names, if they exist: none may be overwritten."""
         with suppress(DataError):
@@ -211,6 +218,10 @@ class LabelledCorpora:
         own = (self.data.train, self.data.valid)
         return {split: (path,) for split, path in labelled_splits_in(self.data.root).items() if split not in own}
 
+    def open_other(self, split: str, target: Codec) -> TextPair:
+        """One of these splits. DataError if it cannot be read, or `target` lacks one of its labels."""
+        return read_labelled_split(self.data.root, split, target.vocabulary.words)
+
     def files(self) -> Iterator[Path]:
         """The files of all splits: none may be overwritten."""
         with suppress(DataError):
@@ -246,7 +257,7 @@ def encode_other_splits(corpora: Corpora, cache: CorpusCache, codecs: tuple[Code
         if room < 0:
             break
         with suppress(DataError, ConfigError):
-            cache.dataset(codecs, corpora.read_split(split, codecs[1], corpora.data.root))
+            cache.dataset(codecs, corpora.open_other(split, codecs[1]))
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class TextPair:
     target_sha256: str
     variant: str
     unit: str = "pairs"  # what messages count
-    blank_end: int = 0  # blank lines at the end of both files, which do not belong to it
+    blank_end: int = 0  # blank lines at the end of both of its files, which do not belong to it
     parts: tuple[TextPart, ...] = ()
     vocabulary: "TextPair | None" = None
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -99,7 +99,8 @@ def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> 
     for number, label in enumerate(stripped, start=1):
         _check_label(labels, number, label, allowed)
     hashes = text_sha256(pair.source), text_sha256(stripped)
-    return _labelled(pair.name, pair.source, stripped, hashes, len(set(stripped))).in_memory()
+    text = _labelled(pair.name, pair.source, stripped, hashes, len(set(stripped)))
+    return replace(text, blank_end=pair.blank_end).in_memory()
 
 
 def read_labelled_split(root: Path, split: str, known: Collection[str] | None = None) -> TextInMemory:
