@@ -127,6 +127,7 @@ def main() -> None:
         return
 
     try:  # Here, because torchrun's processes would each end with a traceback.
+        logging.getLogger("translate").setLevel(logging.INFO)  # to announce downloads
         corpora_of(config_of(args).data).open_train()
     except TranslateError as error:
         parser.error(str(error))
