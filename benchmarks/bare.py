@@ -11,9 +11,9 @@ from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
+from translate.training.model_selection import ModelSelection
 from translate.training.processes import Processes
 from translate.training.progress import Validation
-from translate.training.selection import Selection
 from translate.training.states import States
 from translate.training.trainer import Trainer, TrainingSet
 from translate.training.writer import Writer
@@ -40,7 +40,7 @@ def bare_trainer(
     silence = {"log_every": 10**9, "validate_every": None, "average_last": None}
     config = config.model_copy(update={**length, **silence})
     learner = Learner(model, config, device, dtype, processes, updates_per_epoch=len(plan.epoch(0)))
-    selection = Selection(
+    selection = ModelSelection(
         learner,
         validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, 0, "", None, []),
         save_best=lambda kind, model, validation, progress: None,

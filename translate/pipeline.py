@@ -31,9 +31,9 @@ from translate.starting import load_start, prepare_model
 from translate.text.codec import Codec
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
+from translate.training.model_selection import ModelSelection
 from translate.training.processes import SINGLE_PROCESS, Processes, number_from
 from translate.training.progress import Progress, Validation, for_json, total_updates
-from translate.training.selection import Selection
 from translate.training.snapshots import Snapshots
 from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
@@ -64,15 +64,16 @@ def train(
     writer = Writer()
     with processes.first_ahead():  # It makes the folder, and the cache that the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
-        states = StateStore(run.states, config.training.keep_last, writer)
+        store = StateStore(run.states, config.training.keep_last, writer)
         if resume:
-            tensors, values = states.load_newest()
+            tensors, values = store.load_newest()
             refuse_changed_settings(values["identity"], config)
         text = prepare_text(config, start)
     if start and not resume:
         same = ", which was trained on the same text" if start.about.get("train") == text.train.variant else ""
         log.info("starting from %s%s", config.training.start_from, same)
     plan = plan_batches(config, text.train_set, text.train)
+    per_epoch = len(plan.epoch(0))  # updates
     asked, config = config, with_max_ratio(config, plan)
     text_seconds = time.perf_counter() - started
 
@@ -81,7 +82,7 @@ def train(
     precision = config.training.precision
     reached = None  # the progress of a resumed run
     if resume:
-        reached = progress_to_resume(run, values, identity, config.training, len(plan.epoch(0)), processes)
+        reached = progress_to_resume(run, values, identity, config.training, per_epoch, processes)
         if reached is None:
             return run
         precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
@@ -96,17 +97,13 @@ def train(
     processes.seed_each_process(config.seed)
     about = origin(text, device, dtype)
     last = config.training.average_last
-    dataset, validate = training_set(config, text.train_set, text.codecs, model), validator(config, text)
+    dataset = training_set(config, text.train_set, text.codecs, model)
+    validate = validator(config, text)
     save_best = BestModel(run.model, config, text.codecs, about, writer)
     snapshots = Snapshots(run.snapshots, last, writer) if last else None
-    learner = Learner(model, config.training, device, dtype, processes, updates_per_epoch=len(plan.epoch(0)))
-    trainer = Trainer(
-        learner,
-        dataset,
-        plan,
-        selection=Selection(learner, validate, save_best, snapshots),
-        states=States(learner, states, identity),
-    )
+    learner = Learner(model, config.training, device, dtype, processes, updates_per_epoch=per_epoch)
+    selection = ModelSelection(learner, validate, save_best, snapshots)
+    trainer = Trainer(learner, dataset, plan, selection=selection, states=States(learner, store, identity))
     if reached is not None:
         trainer.resume(tensors, reached)
         del tensors  # as large as the model and its optimizer, which have copied them

@@ -1,4 +1,4 @@
-"""One of the processes that test_processes.py starts: with the others it does the jobs of a file, one after the other.
+"""One of the processes that test_several_processes.py starts: with the others it does the jobs of a file, in order.
 
 python process.py CONFIG JOBS.json
 """

@@ -172,7 +172,7 @@ def test_the_rows_told_are_those_of_a_process(
     capsys.readouterr()
     trainer.learner.processes, trainer.learner.bar = FirstOfTwo(), Bar(total=1, done=0)
     largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
-    trainer.micro_batches.rehearse(largest, lambda: trainer.dataset.epoch(0))
+    trainer.micro_batches.rehearse(largest, trainer.dataset.epoch(0))
     rows = math.ceil(share * len(largest.indices))
     assert f" activations of {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
 
@@ -185,7 +185,7 @@ def test_the_rows_told_are_those_of_a_worker(
     capsys.readouterr()
     trainer.learner.update.workers, trainer.learner.bar = 2, Bar(total=1, done=0)
     largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
-    trainer.micro_batches.rehearse(largest, lambda: trainer.dataset.epoch(0))
+    trainer.micro_batches.rehearse(largest, trainer.dataset.epoch(0))
     rows = math.ceil(share * len(largest.indices))
     assert f" activations of 2 times {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
 
@@ -316,5 +316,5 @@ def test_a_rehearsal_that_runs_out_of_memory_leaves_no_gradients(
     trainer = trainer_of(tiny.config())
     monkeypatch.setattr(trainer.learner.update, "add", MagicMock(side_effect=MemoryError))
     with pytest.raises(MemoryError):
-        trainer.micro_batches.rehearse(LargestBatch(np.arange(1), 1), lambda: trainer.dataset.epoch(0))
+        trainer.micro_batches.rehearse(LargestBatch(np.arange(1), 1), trainer.dataset.epoch(0))
     assert all(parameter.grad is None for parameter in trainer.learner.model.parameters())

@@ -14,9 +14,9 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.training import learner
 from translate.training.distributed import Group
+from translate.training.model_selection import ModelSelection
 from translate.training.parallel import PARALLEL
 from translate.training.recorded import CudaGraphs, RecordedUpdate, Work
-from translate.training.selection import Selection
 from translate.translator import Translator
 
 pytestmark = [
@@ -116,9 +116,9 @@ def out_of_memory_while_recording(work: Callable[..., Any], number: int) -> Call
 def test_the_memory_of_graphs_can_be_freed(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = losses(train(tiny.config("device=cuda", "model.dropout=0", f"output={tiny.folder}/whole")))
     reserved: list[int] = []
-    validate = Selection.validate
+    validate = ModelSelection.validate
 
-    def freeing(self: Selection) -> None:
+    def freeing(self: ModelSelection) -> None:
         torch.cuda.empty_cache()
         reserved.append(torch.cuda.memory_reserved())
         assert self.learner.update.free_memory() == (len(reserved) == 1)  # Nothing is recorded after that.
@@ -126,7 +126,7 @@ def test_the_memory_of_graphs_can_be_freed(tiny: TinyProject, monkeypatch: pytes
         reserved.append(torch.cuda.memory_reserved())
         validate(self)
 
-    monkeypatch.setattr(Selection, "validate", freeing)
+    monkeypatch.setattr(ModelSelection, "validate", freeing)
     assert losses(train(tiny.config("device=cuda", "model.dropout=0"))) == pytest.approx(whole, rel=2e-3)
     assert reserved[1] < reserved[0]
 

@@ -237,50 +237,12 @@ def test_what_was_added_up_before_memory_ran_out_does_not_count_twice(
         torch.testing.assert_close(disturbed[name], undisturbed[name], rtol=1e-3, atol=1e-7, msg=name)
 
 
-def test_pieces_get_smaller_as_long_as_one_batch_has_pairs_to_divide(tiny: TinyProject) -> None:
-    micro_batches = trainer_of(tiny.config()).micro_batches
-
-    def work() -> int:
-        if micro_batches.count < 4:
-            full()
-        return micro_batches.count
-
-    assert micro_batches.until_it_fits(work, [np.arange(1), np.arange(8)]) == 4
-
-
-def test_a_batch_is_not_split_into_more_pieces_than_pairs(tiny: TinyProject) -> None:
-    micro_batches = trainer_of(tiny.config()).micro_batches
-    tried: list[int] = []
-
-    def work() -> None:
-        tried.append(micro_batches.count)
-        full()
-
-    with pytest.raises(RuntimeError):
-        micro_batches.until_it_fits(work, [np.arange(8)])
-    assert tried == [1, 2, 4, 8]
-
-
 def test_several_processes_out_of_memory_may_be_fewer(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = trainer_of(tiny.config())
     trainer.learner.processes = FirstOfTwo()
     at_call(monkeypatch, Transformer, "forward", 2, full)
     with pytest.raises(TrainingError, match=r"out of memory at update 1; .*, or train with fewer than 2 processes, "):
         trainer.train(NoMetrics(), NoBar(total=1, done=0))
-
-
-def test_one_of_several_processes_does_not_try_again_alone(tiny: TinyProject) -> None:
-    micro_batches = trainer_of(tiny.config()).micro_batches
-    micro_batches.learner.processes = FirstOfTwo()
-    tries: list[int] = []
-
-    def work() -> None:
-        tries.append(1)
-        full()
-
-    with pytest.raises(RuntimeError):
-        micro_batches.until_it_fits(work, [np.arange(8)])
-    assert (len(tries), micro_batches.count) == (1, 1)
 
 
 @pytest.mark.parametrize("update", [1, 4])

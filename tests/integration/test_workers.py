@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from test_processes import RUNS, WITHOUT_DROPOUT, assert_close_run
+from test_several_processes import RUNS, WITHOUT_DROPOUT, assert_close_run
 from tiny_runs import TinyProject, assert_same_run, newest_state, sigterm, stop, update
 
 from translate.pipeline import train

@@ -6,7 +6,6 @@ import weakref
 from contextlib import nullcontext, suppress
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from test_recorded import CPU, UPDATES, small_model
@@ -15,7 +14,6 @@ from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.model.dropout import Dropout, drawing_from
 from translate.training.build import build_update
-from translate.training.distributed import Group
 from translate.training.parallel import Single
 from translate.training.processes import SINGLE_PROCESS
 from translate.training.threaded import ThreadedUpdate
@@ -222,18 +220,3 @@ def test_when_there_are_workers(
     assert build_update(Single(small_model(), SINGLE_PROCESS), config, CPU, torch.float32, updates=9).workers == workers
     several = type("Several", (Single,), {})(small_model(), SINGLE_PROCESS)
     assert build_update(several, config, CPU, torch.float32, updates=9).workers == 1
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("number", [1, 2, 3, 5])
-def test_workers_of_all_processes_share_an_update(number: int, processes: int) -> None:
-    batches = [np.arange(10 * i, 10 * i + 6) for i in range(number)]
-    parts = []
-    for rank in range(processes):
-        group = Group.__new__(Group)
-        group.rank, group.count = rank, processes
-        parts += group.parts(batches, 2)
-    assert len(parts) == 2 * processes
-    assert len({len(own) for own in parts}) == 1
-    pairs = np.concatenate([part.indices for own in parts for part in own])
-    assert sorted(pairs.tolist()) == np.concatenate(batches).tolist()

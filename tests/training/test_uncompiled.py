@@ -1,6 +1,6 @@
 """Optimizers without PyTorch's compiler do what its own do, and neither training nor DDP imports it.
 
-That DDP gives the gradients of one process is tested in integration/test_processes.py.
+That DDP gives the gradients of one process is tested in integration/test_several_processes.py.
 """
 
 import copy

@@ -1,13 +1,13 @@
-"""The model that a run trains, with all that changes as it learns: what the parts of training have in common.
+"""What the parts of training share: the model, its optimizers and progress, and the run's processes, log and display.
 
-trainer.py moves it on, selection.py measures it, states.py saves it, micro_batches.py makes it fit into memory.
+trainer.py trains the model, model_selection.py measures it, states.py saves it, and micro_batches.py makes its batches
+fit into memory.
 """
 
 import torch
 
 from translate.allocation import explained_lack_of_memory
 from translate.config.training import TrainingConfig
-from translate.errors import CheckpointError
 from translate.model.build import Model
 from translate.training.abandon import let_blocks_check
 from translate.training.build import build_update
@@ -21,7 +21,7 @@ from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 
 
 class Learner:
-    """One model in training, on one device in each of the processes.
+    """One model in training, with its optimizers and progress, and the processes, log and display of the run.
 
     All processes take the same steps and make the same decisions. Only the first validates and writes; the metrics log
     and bar of the others write nothing.
@@ -49,19 +49,15 @@ class Learner:
         self.device = device
         self.processes = processes
         self.updates_per_epoch = updates_per_epoch
-        updates = total_updates(config, updates_per_epoch)
-        self.update = build_update(self.parallel, config, device, dtype, updates=updates)
+        self.total_steps = total_updates(config, updates_per_epoch)
+        self.update = build_update(self.parallel, config, device, dtype, updates=self.total_steps)
         self.progress = Progress()
         self.metrics: MetricsLog = NoMetrics()  # until `Trainer.train` is given the log and the bar of the run
         self.bar: Bar = NoBar(0, 0)
 
     def epochs_done(self) -> float:
+        """The number of epochs so far, with the part done of the current one."""
         return self.progress.epoch + self.progress.position / self.updates_per_epoch
-
-    def expect_the_same(self, number: int, what: str) -> None:
-        """CheckpointError if the processes have found different numbers of something."""
-        if not self.processes.agree_on(number):
-            raise CheckpointError(f"the processes find different {what}; they must share one output folder")
 
     def remedies(self) -> str:
         """Advice for when memory runs out, and how much of it is taken however small the batch is."""

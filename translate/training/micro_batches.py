@@ -46,11 +46,11 @@ class MicroBatches:
                 f"to avoid this, {remedies(self.learner.config)}"
             )
 
-    def rehearse(self, largest: LargestBatch, pairs: Callable[[], Pairs]) -> None:
+    def rehearse(self, largest: LargestBatch, pairs: Pairs) -> None:
         """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
         self.until_it_fits(lambda: self._rehearse(largest, pairs), [largest.indices])
 
-    def _rehearse(self, largest: LargestBatch, pairs: Callable[[], Pairs]) -> None:
+    def _rehearse(self, largest: LargestBatch, pairs: Pairs) -> None:
         learner, workers = self.learner, self.learner.update.workers
         # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
         all_workers = learner.processes.count * workers
@@ -67,4 +67,4 @@ class MicroBatches:
             say=learner.bar.say,
         ):
             learner.model.train()
-            learner.update.add(make_batch(pairs(), micro_batch.indices), 1.0, last=True)
+            learner.update.add(make_batch(pairs, micro_batch.indices), 1.0, last=True)

@@ -1,8 +1,7 @@
-"""The processes that train one model together, as the training loop sees them: the rank of this one, its share of the
-work, and what it can ask of the others.
+"""The processes that train one model together: rank, share of the work, and what one can ask of the others.
 
 All make the same decisions, based on numbers gathered from all of them. Only the first (the main process, rank 0)
-validates and writes. distributed.py has the class for several processes; this one knows nothing of networks or models.
+validates and writes. This file knows nothing of networks or models; distributed.py has the class for several processes.
 """
 
 import hashlib
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from translate.data.batching import Indices
+from translate.errors import CheckpointError
 
 T = TypeVar("T")
 
@@ -57,6 +57,11 @@ class Processes:
     def agree_on(self, number: float) -> bool:
         """Whether all processes have the same number."""
         return len(np.unique(self.gather(number))) == 1
+
+    def expect_the_same(self, number: int, what: str) -> None:
+        """CheckpointError if the processes have found different numbers of something in the run's folder."""
+        if not self.agree_on(number):
+            raise CheckpointError(f"the processes find different {what}; they must share one output folder")
 
     def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
         """The CPU tensors of all processes, which have the same shape."""

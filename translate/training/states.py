@@ -9,6 +9,7 @@ from torch import Tensor
 
 from translate.training.checkpoint import StateStore, pack, unpack
 from translate.training.learner import Learner
+from translate.training.progress import Progress
 
 
 class States:
@@ -24,9 +25,11 @@ class States:
         self.identity = identity
         self.saved_step = -1  # after which this process has saved the newest state
 
-    def restore(self, tensors: dict[str, Tensor], seed: tuple[int, int]) -> None:
-        """Set everything but progress from what a state holds; `seed` is for another number of processes."""
-        unpack(tensors, self.learner.parallel, self.learner.update.optimizers, self.learner.processes, seed)
+    def restore(self, tensors: dict[str, Tensor], progress: Progress, seed: int) -> None:
+        """Set the learner to what a state holds; `seed` is for random states of another number of processes."""
+        learner = self.learner
+        learner.progress = progress
+        unpack(tensors, learner.parallel, learner.update.optimizers, learner.processes, (seed, progress.step))
 
     def reserve(self) -> None:
         """Allocate what copies of the state need, once the first update has created the optimizers' state."""

@@ -1,7 +1,7 @@
 """The training loop: updates, validations, training states, until the run is over or is asked to stop.
 
-It knows nothing of text, decoding, or where scores come from. What happens between updates has files of its own:
-selection.py and states.py.
+It knows nothing of text, decoding, or where scores come from. What updates need when memory is short is in
+micro_batches.py; what happens between them is in model_selection.py and states.py.
 """
 
 import math
@@ -20,10 +20,10 @@ from translate.training.interrupt import Interrupted
 from translate.training.learner import Learner
 from translate.training.loss import Sums
 from translate.training.micro_batches import MicroBatches
-from translate.training.progress import Progress, total_updates
+from translate.training.model_selection import ModelSelection
+from translate.training.progress import Progress
 from translate.training.rehearsal import largest_batch
 from translate.training.schedule import build_schedule
-from translate.training.selection import Selection
 from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog
 from translate.training.update import Pass
@@ -39,10 +39,10 @@ class TrainingSet(Protocol):
 
 
 class Trainer:
-    """Trains a learner on the batches of a plan; `selection` and `states` are those of the same learner."""
+    """Trains a learner on the batches of a plan; `selection` and `states` are of the same learner."""
 
     def __init__(
-        self, learner: Learner, dataset: TrainingSet, plan: BatchPlan, *, selection: Selection, states: States
+        self, learner: Learner, dataset: TrainingSet, plan: BatchPlan, *, selection: ModelSelection, states: States
     ) -> None:
         self.learner = learner
         self.config = learner.config
@@ -54,7 +54,7 @@ class Trainer:
         self.micro_batches = MicroBatches(learner)
         self.signal = 0  # the number of a signal that any of the processes has received
         self.rehearsal_seconds = 0.0
-        self.total_steps = total_updates(self.config, learner.updates_per_epoch)
+        self.total_steps = learner.total_steps
         self.schedule = build_schedule(self.config.schedule, total_steps=self.total_steps)
 
     @property
@@ -67,15 +67,14 @@ class Trainer:
         Raises:
             CheckpointError: it has more updates than the run should have, or the processes found different states.
         """
-        self.learner.progress = progress
-        self.learner.expect_the_same(progress.step, "training states")
-        if self._updates_left() < 0:
+        self.learner.processes.expect_the_same(progress.step, "training states")
+        if progress.updates_left(self.total_steps, self.config.patience) < 0:
             raise CheckpointError(
                 f"the run has made {progress.step} updates, but training.max_epochs or training.max_steps ends it "
                 f"after {self.total_steps}; raise that limit, or restore its earlier value"
             )
         with explained_lack_of_memory(lambda: f"while the training state is loaded; {self.learner.remedies()}"):
-            self.states.restore(tensors, seed=(self.plan.seed, progress.step))
+            self.states.restore(tensors, progress, self.plan.seed)
 
     def train(self, metrics: MetricsLog, bar: Bar) -> Progress:
         """Train to the end of the run. Signals stop it only while the `guard` is open.
@@ -123,7 +122,10 @@ class Trainer:
             if self._state_is_due():
                 self.states.save()
         if self.progress.step < self.total_steps:
-            self._say_why_it_ends_early()
+            found_nothing = self.progress.validations_since_best
+            self.learner.bar.say(
+                f"early stopping (training.patience): validations without a better model: {found_nothing}"
+            )
         self.selection.measure_mean()
 
     def _rehearse(self) -> None:
@@ -131,12 +133,8 @@ class Trainer:
         started = time.perf_counter()
         epoch = self.progress.epoch
         largest = largest_batch(self.plan, epoch, self.learner.model, self.learner.update.padded)
-        self.micro_batches.rehearse(largest, lambda: self.dataset.epoch(epoch))
+        self.micro_batches.rehearse(largest, self.dataset.epoch(epoch))
         self.rehearsal_seconds = time.perf_counter() - started
-
-    def _say_why_it_ends_early(self) -> None:
-        found_nothing = self.progress.validations_since_best
-        self.learner.bar.say(f"early stopping (training.patience): validations without a better model: {found_nothing}")
 
     def _updates_ahead(self) -> Iterator[list[Indices]]:
         progress = self.progress

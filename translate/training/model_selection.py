@@ -24,7 +24,7 @@ class SaveBest(Protocol):
     def __call__(self, kind: str, model: Model, validation: Validation, progress: Progress) -> None: ...
 
 
-class Selection:
+class ModelSelection:
     """Measures a learner's model, and keeps the best one.
 
     Args:
@@ -66,7 +66,7 @@ class Selection:
         parallel, say = self.learner.parallel, self.learner.bar.say
         self.learner.processes.on_first(self.snapshots.wait)  # All processes read them: they must be on disk.
         count, mean = self.snapshots.mean()
-        self.learner.expect_the_same(count, "snapshots")
+        self.learner.processes.expect_the_same(count, "snapshots")
         taken = len(self.learner.progress.snapshots)
         if count < taken:
             say(f"training.average_last: only {count} of the last {taken} snapshots are left")
@@ -114,15 +114,15 @@ class Selection:
     def _validation_of(self, model: Model) -> Validation:
         """Validate a model; if memory runs out with a single sentence, again without what only makes updates faster."""
 
-        def on_first() -> Validation:
+        def found() -> Validation:
             return self.learner.processes.on_first(lambda: self.validate_model(model, self.learner.guard.check))
 
         try:
-            return on_first()
+            return found()
         except DataError:
             if not self.learner.update.free_memory():
                 raise
-        return on_first()
+        return found()
 
 
 def number_or_worst(metric: float) -> float:
