@@ -71,9 +71,12 @@ def prepare_model(
     if start:
         load_weights(model, start.weights)
     make_plain(model, config.training.plain)
-    check_lengths(model, text.train_set, plan.indices, text.train, "or drop the sentence with data.filter.max_tokens")
+    # The table of a model that training starts from cannot grow.
+    remedy = ", as in training.start_from; shorten the sentence" if start else "; raise it"
+    or_drop = f"{remedy} (or drop the sentence with data.filter.max_tokens)"
+    check_lengths(model, text.train_set, plan.indices, text.train, or_drop)
     every = np.arange(len(text.valid_set))
-    check_lengths(model, text.valid_set, every, text.valid, "validation text is never dropped")
+    check_lengths(model, text.valid_set, every, text.valid, f"{remedy} (validation text is never dropped)")
     return model
 
 
@@ -85,5 +88,5 @@ def check_lengths(model: Model, dataset: Dataset, indices: Indices, text: TextPa
         where = line if text.parts else f"{text.name} {line}"
         raise DataError(
             f"{where} has {widths.max()} tokens, including the end token, "
-            f"but model.max_positions is {model.longest}; raise it ({remedy})"
+            f"but model.max_positions is {model.longest}{remedy}"
         )

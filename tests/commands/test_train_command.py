@@ -579,12 +579,13 @@ def test_a_copy_of_a_run_leaves_the_original_alone(how: str, call: Call, project
     assert {path: path.stat().st_mtime_ns for path in original.rglob("*")} == before
 
 
+@pytest.mark.parametrize("override", ["output={}", "output = {}"])
 def test_the_config_in_a_copy_serves_the_original_where_that_is_named(
-    call: Call, project: Project, tmp_path: Path
+    override: str, call: Call, project: Project, tmp_path: Path
 ) -> None:
     original, copy = project.model.parent, tmp_path / "copy"
     shutil.copytree(original, copy)
-    said = call(main, "--config", copy / "config.yaml", "--resume", f"output={original}")
+    said = call(main, "--config", copy / "config.yaml", "--resume", override.format(original))
     assert said.code == 0
     assert f"{original} is finished: there is nothing to resume" in said.err
 

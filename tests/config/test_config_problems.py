@@ -291,6 +291,7 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
     ("override", "problem"),
     [
         ("training.lrr=3", "training.lrr: unknown key; allowed here: "),
+        ("training.s_of=3", "training.s_of: unknown key; allowed here: "),  # not as in "updates of the weights"
         ("training.learning_rate=3", "training.learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
         ("learning_rate=3", "learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
         ("training.early_stopping=3", "training.early_stopping: unknown key; did you mean 'training.patience'?"),

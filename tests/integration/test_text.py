@@ -373,6 +373,18 @@ def test_sentences_longer_than_the_positions(split: str, remedy: str, positions:
     assert remedy in str(caught.value)
 
 
+def test_positions_of_the_model_to_start_from_cannot_be_raised(tiny: TinyProject) -> None:
+    learned = ("model.positions=learned", "model.max_positions=30", "training.max_steps=1")
+    model = train(tiny.config(*learned)).model
+    corpus = tiny.folder / "corpus"
+    write_split(corpus, "train", *sentences(40, seed=1))
+    write_split(corpus, "val", ["bako " * 30], ["koba"])
+    with pytest.raises(DataError, match=r"but model\.max_positions is 30, as in training\.start_from; shorten the"):
+        train(
+            tiny.config(*learned, f"data.root={corpus}", f"training.start_from={model}", f"output={tiny.folder}/tuned")
+        )
+
+
 def test_what_is_filtered_needs_no_position(tiny: TinyProject) -> None:
     corpus = tiny.folder / "corpus"
     write_split(corpus, "train", ["bako fide"] * 8 + ["bako " * 40], ["koba defi"] * 8 + ["koba"])

@@ -148,7 +148,7 @@ def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
     is_of_a_run = args.config.name == beside.config.name and beside.has_any_trace()
     if resolved(args.config) == resolved(run_folder.config) and not run_folder.has_any_trace():
         raise would_be_replaced(run_folder.config)
-    named = any(override.startswith("output=") for override in args.overrides)
+    named = any(override.partition("=")[0].strip() == "output" for override in args.overrides)
     if is_of_a_run and not named and resolved(here) != resolved(run_folder.path):
         raise CheckpointError(
             f"{args.config} is in one run's folder, but its output is another, {run_folder.path}; choose one: "

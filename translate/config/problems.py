@@ -23,6 +23,7 @@ import contextlib
 import copy
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
@@ -199,7 +200,7 @@ def _described_as(key: str, above: KeyPath) -> str | None:
         for home, section in all_sections()
         for name, field in section.model_fields.items()
         if (not above or home.split(".")[0] == above[0])
-        and words in (description := (field.description or "").lower().replace("-", " "))
+        and re.search(rf"\b{re.escape(words)}\b", description := (field.description or "").lower().replace("-", " "))
     ]
     # A single word is in too many of them.
     return min(found)[1] if found and " " in words else None
