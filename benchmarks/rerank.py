@@ -10,9 +10,9 @@ translation's score is
     (the mean over systems of its log-probability + W times that of the source given the translation)
     divided by (words + 1) ** A
 
-and A and W are chosen on val (noisy-channel reranking: Yee et al., 2019; Ng et al., 2019). Prints BLEU (sacrebleu 13a,
-with case) of each system and of the choice, and the p-value of a paired bootstrap between the choice and the system
-that is best on val. With --input it then translates that file, line by line.
+and A and W are chosen on val (noisy-channel reranking: Yee et al., 2019; Ng et al., 2019; here without a language
+model). Prints BLEU (sacrebleu 13a, with case) of each system and of the choice, and the p-value of a paired bootstrap
+between the choice and the system that is best on val. With --input it then translates that file, line by line.
 """
 
 import argparse

@@ -43,7 +43,9 @@ class DecodingConfig(Section):
         "the ratio that 99 in 100 training pairs need, and at least 2.",
     )
     max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        10, description="Number of target tokens allowed on top of max_ratio; the end token is not counted."
+        10,
+        description="Number of target tokens allowed on top of max_ratio; the end token is not counted. A translation "
+        "that is cut off has a further token in its place.",
     )
     max_source: PositiveInt = Field(
         1000,

@@ -55,9 +55,9 @@ class EncoderConfig(Section):
     )
     embedding_init: Literal["normal", "xavier"] = Field(
         "normal",
-        description="Initial values of embeddings. normal: drawn so that embeddings are about as large as position "
-        "encodings. xavier: Xavier's uniform distribution, as for all other matrices; embeddings start smaller, and "
-        "change faster.",
+        description="Initial values of embeddings and of learned positions. normal: drawn so that embeddings are about "
+        "as large as position encodings. xavier: Xavier's uniform distribution, as for all other matrices; embeddings "
+        "start smaller, and change faster.",
     )
 
     def conflicts(self) -> Iterator[Conflict]:

@@ -66,6 +66,9 @@ def rehearsal(
 ) -> Iterator[None]:
     """Report the memory that training takes, measured while the body runs a pass over `batch`; warn if less is free.
 
+    It is that of tensors. On CPUs a process may grow by up to half as much again: what is freed leaves gaps in the C
+    library's heap.
+
     Gradients are cleared afterwards, and the random state is restored.
 
     Args:
