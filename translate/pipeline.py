@@ -16,7 +16,6 @@ from torch import Tensor
 from translate.allocation import keep_memory
 from translate.config.loading import config_to_dict, dump_config, flat
 from translate.config.schema import Config
-from translate.config.training import TrainingConfig
 from translate.device import avoid_cudnn_attention, prepare_cpu, resolve_device, subnormals_are_zero
 from translate.errors import CheckpointError, ConfigError, TrainingError
 from translate.model.build import Model
@@ -24,7 +23,7 @@ from translate.model_file import SavedModel, weights_of
 from translate.paths import commit
 from translate.precision import name_of, resolve_precision
 from translate.preparing import PreparedText, plan_batches, prepare_text, training_set, with_max_ratio
-from translate.resuming import changed_in_vain, is_place, refuse_changed_settings, refuse_changes
+from translate.resuming import is_place, progress_to_resume, refuse_changed_settings
 from translate.runs import RunFolder, would_be_replaced
 from translate.score_warnings import blanks_warning, text_warnings
 from translate.starting import load_start, prepare_model
@@ -33,7 +32,7 @@ from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
 from translate.training.model_selection import ModelSelection
 from translate.training.processes import SINGLE_PROCESS, Processes, number_from
-from translate.training.progress import Progress, Validation, for_json, total_updates
+from translate.training.progress import Progress, Validation, for_json
 from translate.training.snapshots import Snapshots
 from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
@@ -140,40 +139,6 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
             f"{run.path} already holds a run; {resumed}--overwrite replaces it, output=… uses another folder"
         )
     return run
-
-
-def progress_to_resume(
-    run: RunFolder,
-    values: dict[str, Any],
-    identity: dict[str, Any],
-    training: TrainingConfig,
-    per_epoch: int,
-    processes: Processes,
-) -> Progress | None:
-    """How far a resumed run has got, from the `values` of its newest state; None, as the log says, if it is finished.
-
-    A finished run goes on if its settings of `training` now allow more updates, of which an epoch has `per_epoch`.
-
-    If its best model is gone, that is forgotten, so that the next validation makes another.
-
-    Raises:
-        CheckpointError: it began with other settings or another text, or it is finished and its model gone.
-    """
-    refuse_changes(values["identity"], identity)
-    progress = Progress.from_dict(values["progress"])
-    damage = processes.on_first(run.damage_of_model) if progress.best_step >= 0 else None
-    finished = processes.on_first(run.finished_after) == progress.step
-    if finished and progress.updates_left(total_updates(training, per_epoch), training.patience) == 0:
-        if damage:
-            raise CheckpointError(f"the run is finished, but its model is lost: {damage}; train again with --overwrite")
-        log.info("%s is finished: there is nothing to resume", run.path)
-        if changes := changed_in_vain(values["identity"], identity):
-            log.warning("these settings change nothing about it:\n  %s", "\n  ".join(changes))
-        return None
-    if damage:
-        log.warning("the run's best model is lost: %s; the next validation makes another", damage)
-        return progress.without_best()
-    return progress
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,21 @@
-"""What may change when a run is resumed: settings that do not affect its updates, and in some runs their number."""
+"""How far a run to resume has got, and what may have changed since it began.
 
+Settings that do not affect its updates may change, and in some runs the number of updates.
+"""
+
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 from translate.config.loading import config_from_dict, config_to_dict, differences
 from translate.config.schema import Config
-from translate.config.training import DecayConfig
+from translate.config.training import DecayConfig, TrainingConfig
 from translate.errors import CheckpointError, ConfigError
+from translate.runs import RunFolder
+from translate.training.processes import Processes
+from translate.training.progress import Progress, total_updates
+
+log = logging.getLogger("translate")
 
 # Settings that say where files are and where to compute. Those of text are here because its content is compared.
 PLACES = (
@@ -42,6 +51,40 @@ FREE_TO_CHANGE = (
 # Settings that decide when a run ends.
 PATIENCE = "training.patience"
 LENGTH = ("training.max_epochs", "training.max_steps", PATIENCE)
+
+
+def progress_to_resume(
+    run: RunFolder,
+    values: dict[str, Any],
+    identity: dict[str, Any],
+    training: TrainingConfig,
+    per_epoch: int,
+    processes: Processes,
+) -> Progress | None:
+    """How far a resumed run has got, from the `values` of its newest state; None, as the log says, if it is finished.
+
+    A finished run goes on if its settings of `training` now allow more updates, of which an epoch has `per_epoch`.
+
+    If its best model is gone, that is forgotten, so that the next validation makes another.
+
+    Raises:
+        CheckpointError: it began with other settings or another text, or it is finished and its model gone.
+    """
+    refuse_changes(values["identity"], identity)
+    progress = Progress.from_dict(values["progress"])
+    damage = processes.on_first(run.damage_of_model) if progress.best_step >= 0 else None
+    finished = processes.on_first(run.finished_after) == progress.step
+    if finished and progress.updates_left(total_updates(training, per_epoch), training.patience) == 0:
+        if damage:
+            raise CheckpointError(f"the run is finished, but its model is lost: {damage}; train again with --overwrite")
+        log.info("%s is finished: there is nothing to resume", run.path)
+        if changes := changed_in_vain(values["identity"], identity):
+            log.warning("these settings change nothing about it:\n  %s", "\n  ".join(changes))
+        return None
+    if damage:
+        log.warning("the run's best model is lost: %s; the next validation makes another", damage)
+        return progress.without_best()
+    return progress
 
 
 def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
