@@ -31,7 +31,7 @@ from translate.paths import exists
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
 
-FORMAT = 5  # part of the hash in every name, so that entries of another format are never found
+FORMAT = 6  # part of the hash in every name; raised when files change, or when the same settings give other tokens
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
