@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from translate.allocation import explained_lack_of_memory
 from translate.config.decoding import DecodingConfig
@@ -15,7 +16,7 @@ from translate.config.loading import config_to_dict
 from translate.config.problems import check
 from translate.data.dataset import Ids
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.fitting import FittingBatches, with_batch_tokens
+from translate.decoding.fitting import FittingBatches, batch_tokens, with_batch_tokens
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search, tokens_read
@@ -101,6 +102,11 @@ class Translator:
         return translator
 
     @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    @property
     def predicts_labels(self) -> bool:
         """Whether the model labels text instead of translating it."""
         return self.saved.target.holds_labels
@@ -172,7 +178,7 @@ class Translator:
             lambda tokens: search(
                 self.model, sources, with_batch_tokens(settings, tokens), n_best=n, first=first_line - 1
             ),
-            settings.batch_tokens,
+            batch_tokens(settings, self.device),
             map(len, sources),
             tokens_read(self.model, settings),
         )
@@ -212,7 +218,7 @@ class Translator:
         warn_of_unknown(self.saved.target, targets, first_line, "the probability of this translation means little")
         found = self._in_batches_that_fit(
             lambda tokens: log_probabilities(self.model, sources, targets, with_batch_tokens(settings, tokens)),
-            settings.batch_tokens,
+            batch_tokens(settings, self.device),
             (max(map(len, pair)) for pair in zip(sources, targets, strict=True)),
             tokens_read(self.model, settings),
         )

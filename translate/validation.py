@@ -17,7 +17,7 @@ from translate.config.training import BatchConfig
 from translate.data.batching import Batch
 from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset
-from translate.decoding.fitting import FittingBatches, with_batch_tokens
+from translate.decoding.fitting import FittingBatches, batch_tokens, with_batch_tokens
 from translate.decoding.rescore import teacher_forced
 from translate.decoding.search import search, tokens_read
 from translate.evaluation import corpus_bleu, corpus_chrf
@@ -73,7 +73,7 @@ class Validator(ABC):
         )
         found = self._searches_that_fit(
             lambda tokens: search(model, self.sources, with_batch_tokens(self.decoding, tokens), check=check),
-            self.decoding.batch_tokens,
+            batch_tokens(self.decoding, next(model.parameters()).device),
             map(len, self.sources),
             tokens_read(model, self.decoding),
         )

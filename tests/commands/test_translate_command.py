@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from tiny_project import LINES, Call, Outcome, joined, write_lines
 
 from translate.commands import streams
@@ -174,11 +175,19 @@ def test_line_numbers_go_on_from_chunk_to_chunk(
 
 
 def test_lines_that_arrive_together_are_translated_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "CHUNK", 3)
     monkeypatch.setattr(streams, "BLOCK", 8)
     with write_lines(tmp_path / "lines", LINES).open("rb") as file:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
-        assert list(streams.standard_input()) == [LINES[:3], LINES[3:]]
+        assert list(streams.standard_input(3)) == [LINES[:3], LINES[3:]]
+
+
+def test_a_gpu_gets_more_lines_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "CHUNK", 1)
+    with write_lines(tmp_path / "lines", LINES).open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
+        for given in (LINES, None):
+            assert list(streams.source_lines(given, torch.device("cuda"))) == [LINES[:4], LINES[4:]]
+    assert list(streams.source_lines(LINES, torch.device("cpu"))) == [[line] for line in LINES]
 
 
 def test_a_signal_that_comes_before_the_read_interrupts_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +209,7 @@ def test_a_signal_that_comes_before_the_read_interrupts_the_wait(monkeypatch: py
             monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
             thread.start()
             with pytest.raises(KeyboardInterrupt):
-                next(streams.standard_input())
+                next(streams.standard_input(1))
             interrupted.set()
             thread.join()
     finally:

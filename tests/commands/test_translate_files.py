@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import torch
 from tiny_project import LINES, Call, Outcome, Project, joined, write_lines
 
 from translate.commands import streams
@@ -70,7 +71,7 @@ def test_a_file_is_checked_first_and_then_read_as_it_is_translated(
     monkeypatch.setattr(streams, "CHUNK", 1)
     source = streams.given_lines(argparse.Namespace(sentences=[], input=path))
     assert not isinstance(source, list)
-    ahead = streams.source_lines(source)
+    ahead = streams.source_lines(source, torch.device("cpu"))
     assert next(ahead) == LINES[:1]
     write_lines(path, [*LINES, *LINES])  # as the output does in `translate.py --input FILE >> FILE`
     with pytest.raises(DataError, match=f"{path} changed while it was being read"):

@@ -11,6 +11,7 @@ from small_models import FORBIDDEN, config, next_log_probs, random_model, random
 from torch import Tensor
 
 from translate.config.decoding import MOST_RATIO, DecodingConfig
+from translate.decoding.fitting import batch_tokens
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.search import LEAST_RATIO, ratio_for, search
 from translate.model.transformer import Transformer
@@ -114,8 +115,8 @@ def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
     alone = [search(model, [s], config(**settings), n_best=n_best, first=i)[0] for i, s in enumerate(sources)]
     assert len({hypotheses[0].tokens for hypotheses in alone}) > 64
     assert {hypotheses[0].finished for hypotheses in alone} == {True, False}
-    for batch_tokens in (100, 10_000):
-        together = search(model, sources, config(batch_tokens=batch_tokens, **settings), n_best=n_best)
+    for tokens in (100, 10_000):
+        together = search(model, sources, config(batch_tokens=tokens, **settings), n_best=n_best)
         for some, others in zip(together, alone, strict=True):
             assert_same(some, others)
 
@@ -172,6 +173,12 @@ def test_with_many_hypotheses_a_batch_has_fewer_sentences(
     monkeypatch.setattr(model, "start", note)
     search(model, [[4, 5, 6]] * 20, config(**settings, max_extra=0, batch_tokens=80), n_best=n_best)
     assert max(found) == rows
+
+
+def test_batches_suit_the_device_unless_their_size_is_set() -> None:
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert [batch_tokens(config(), device) for device in (cpu, gpu)] == [4096, 16384]
+    assert [batch_tokens(config(batch_tokens=70), device) for device in (cpu, gpu)] == [70, 70]
 
 
 def test_what_ends_one_worker_ends_the_search(two_threads: None) -> None:

@@ -109,7 +109,7 @@ def translate(args: argparse.Namespace) -> None:
         log.info("type a sentence and press Enter; Ctrl-D quits")
     number = 0
     with open_output(args.output) as output, progress(shown=bool(args.output) and not typing) as bar:
-        for lines in source_lines(source):
+        for lines in source_lines(source, translator.device):
             if args.unknown:
                 report_unknown(translator, lines, number + 1)
             output.writelines(task.rows(lines, number + 1))

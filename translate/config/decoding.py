@@ -51,9 +51,9 @@ class DecodingConfig(Section):
         1000,
         description="Source lines are truncated to this many tokens; a warning says so.",
     )
-    batch_tokens: PositiveInt = Field(
-        4096,
+    batch_tokens: PositiveInt | None = Field(
+        None,
         description="Batch size in source tokens, including padding; smaller if memory runs out. On a CPU, two workers "
         "share it: each searches batches of half the size. With more than 5 hypotheses or samples of each sentence, "
-        "batches are smaller in proportion.",
+        "batches are smaller in proportion. Default: 4,096, and 16,384 on a GPU.",
     )

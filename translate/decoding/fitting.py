@@ -5,9 +5,14 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+import torch
+
 from translate.allocation import is_out_of_memory, release_memory
 from translate.config.decoding import DecodingConfig
 from translate.errors import DataError
+
+# A GPU is only busy with large batches (see docs/performance.md).
+CPU_TOKENS, GPU_TOKENS = 4096, 16384
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -46,6 +51,11 @@ class FittingBatches:
             release_memory()
             self._most_tokens = tokens // 2
             log.warning("out of memory: from now on batches have at most %d tokens", self._most_tokens)
+
+
+def batch_tokens(settings: DecodingConfig, device: torch.device) -> int:
+    """The batch size that is set, or else one that suits the device."""
+    return settings.batch_tokens or (CPU_TOKENS if device.type == "cpu" else GPU_TOKENS)
 
 
 def with_batch_tokens(settings: DecodingConfig, tokens: int) -> DecodingConfig:

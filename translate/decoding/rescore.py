@@ -17,6 +17,7 @@ from translate.config.decoding import DecodingConfig
 from translate.data.batching import Batch, Indices, make_batch, split_into_batches
 from translate.data.dataset import Dataset, EncodedText, Ids
 from translate.decoding.ensemble import Ensemble
+from translate.decoding.fitting import batch_tokens
 from translate.decoding.search import tokens_read
 from translate.model.build import Model
 from translate.threads import divided, no_check, workers_for
@@ -38,7 +39,8 @@ def log_probabilities(
     lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
     possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= model.longest))
-    for places, sums in teacher_forced(model, pairs, possible, _log_probability, max_tokens=config.batch_tokens):
+    most_tokens = batch_tokens(config, next(model.parameters()).device)
+    for places, sums in teacher_forced(model, pairs, possible, _log_probability, max_tokens=most_tokens):
         found[places] = sums
     return found
 

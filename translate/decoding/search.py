@@ -16,6 +16,7 @@ from translate.data.batching import pad_rows, split_into_batches
 from translate.data.dataset import Ids
 from translate.decoding.beam import beam_search
 from translate.decoding.ensemble import Ensemble
+from translate.decoding.fitting import batch_tokens
 from translate.decoding.greedy import greedy_search
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.sampling import sample
@@ -52,8 +53,9 @@ def search(
     order = order[lengths[order] > 0]
     # The memory of a batch grows with the hypotheses of each sentence: with many, it has fewer sentences.
     hypotheses = {"greedy": 1, "beam": config.beam_size, "sample": n_best}[config.search]
-    most_tokens = max(1, config.batch_tokens * USUAL_BEAM // max(USUAL_BEAM, hypotheses))
-    workers = workers_for(next(model.parameters()).device, 1 + lengths, most_tokens)
+    device = next(model.parameters()).device
+    most_tokens = max(1, batch_tokens(config, device) * USUAL_BEAM // max(USUAL_BEAM, hypotheses))
+    workers = workers_for(device, 1 + lengths, most_tokens)
     # On a CPU, workers share the memory that a batch may take, and each searches a smaller one.
     bounds = split_into_batches(1 + lengths[order], most_tokens // workers, None)
     batches = [order[start:stop] for start, stop in bounds]
