@@ -87,7 +87,7 @@ def test_updates_go_on_without_graphs_when_memory_runs_out(
 ) -> None:
     launched = losses(train(tiny.config("device=cuda", "model.dropout=0", OFF, f"output={tiny.folder}/launched")))
     with monkeypatch.context() as patch:
-        patch.setattr(RecordedUpdate, work, out_of_memory_while_recording(getattr(RecordedUpdate, work), number))
+        patch.setattr(RecordedUpdate, work, failing_while_recorded(getattr(RecordedUpdate, work), number, run_out))
         replayed = losses(train(tiny.config("device=cuda", "model.dropout=0")))
     assert replayed == pytest.approx(launched, rel=2e-3)
     given_up = (
@@ -97,7 +97,17 @@ def test_updates_go_on_without_graphs_when_memory_runs_out(
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
-def out_of_memory_while_recording(work: Callable[..., Any], number: int) -> Callable[..., Any]:
+def run_out(result: torch.Tensor) -> None:
+    raise torch.OutOfMemoryError
+
+
+def read(result: torch.Tensor) -> None:
+    result.sum().item()
+
+
+def failing_while_recorded(
+    work: Callable[..., Any], number: int, fail: Callable[[torch.Tensor], None]
+) -> Callable[..., Any]:
     """The work, of whose recordings the one with this number, counted from 1, fails after all that it does."""
     recordings = 0
 
@@ -107,10 +117,22 @@ def out_of_memory_while_recording(work: Callable[..., Any], number: int) -> Call
         if torch.cuda.is_current_stream_capturing():
             recordings += 1
             if recordings == number:
-                raise torch.OutOfMemoryError
+                fail(result)
         return result
 
     return failing
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("work", ["_pass", "_clip"])
+def test_updates_go_on_without_graphs_when_an_operation_cannot_be_recorded(
+    work: str, number: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(RecordedUpdate, work, failing_while_recorded(getattr(RecordedUpdate, work), number, read))
+    found = losses(train(tiny.config("device=cuda", "model.dropout=0.1", "training.max_epochs=6")))
+    assert found[-1] < found[0]
+    assert ("recording one has failed" in caplog.text) == (work == "_pass" or number == 1)
+    assert torch.rand(9, device="cuda").unique().numel() == 9  # The generator draws again.
 
 
 def test_the_memory_of_graphs_can_be_freed(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

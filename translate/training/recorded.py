@@ -164,6 +164,17 @@ class CudaGraphs:
         self._memory = torch.cuda.graph_pool_handle()
 
     def __call__(self, work: Work) -> Work:
+        """Record `work`, which runs once. RuntimeError if memory runs out, or if PyTorch cannot record that."""
+        try:
+            return self._recorded(work)
+        except RuntimeError:
+            # After an operation that cannot be recorded, PyTorch takes the generator of random numbers for one that is
+            # still being recorded, and refuses to draw. A copy of its state is free of that.
+            generator = torch.cuda.default_generators[torch.cuda.current_device()]
+            generator.graphsafe_set_state(generator.clone_state())
+            raise
+
+    def _recorded(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
         # The outer context goes back to the usual stream, which PyTorch's does not if recording fails at its end.
         # Other threads, such as the one that writes training states, may use the GPU meanwhile.
