@@ -45,7 +45,8 @@ def search(
     for a line depends on its number.
 
     A source without tokens has one empty translation; of one with too many, only `tokens_read` are read. Search runs
-    in float32, so that a translation does not depend on its batch. `check` is called before each step, and may raise.
+    in float32, so that a translation does not depend on its batch (unless two are as probable as each other but for
+    rounding). `check` is called before each step, and may raise.
     """
     sources = [source[: tokens_read(model, config)] for source in sources]
     lengths = np.array([len(source) for source in sources], dtype=np.int64)
