@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_project import Call, Outcome, Project, own_logging, write_project
+from own_logging import own_logging
+from tiny_project import Call, Outcome, Project, write_project
 
 from translate.commands.train import main as train
 from translate.commands.translate import main as translate_main

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_project import Call, Outcome, Project, own_logging, write_lines
+from own_logging import own_logging
+from tiny_project import Call, Outcome, Project, write_lines
 
 from translate.commands import evaluate, train, translate
 from translate.data.lines import read_lines

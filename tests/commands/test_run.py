@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_project import own_logging
+from own_logging import own_logging
 
 from translate import commands
 from translate.commands.run import BRIEF_BUSY_LOOP, run

@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
-from tiny_project import own_logging
+from own_logging import own_logging
 
 from translate.commands.run import run
 from translate.commands.signals import leaving_in_order

@@ -1,9 +1,7 @@
 """A tiny corpus, Spanish to Italian word by word, with its config; and how a command ended that was called on it."""
 
-import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,15 +82,3 @@ def write_project(folder: Path) -> Project:
         write_lines(folder / f"corpus/{split}.es", [" ".join(words) for words in sources])
         write_lines(folder / f"corpus/{split}.it", [" ".join(WORDS[word] for word in words) for words in sources])
     return Project(folder)
-
-
-@contextmanager
-def own_logging() -> Iterator[None]:
-    """The commands set up logging for their process; the tests after them want it as it was."""
-    root, own = logging.getLogger(), logging.getLogger("translate")
-    handlers, level = root.handlers[:], own.level
-    try:
-        yield
-    finally:
-        root.handlers[:] = handlers
-        own.setLevel(level)
