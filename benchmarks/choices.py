@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from translate.commands.options import positive
 from translate.config.loading import load_config
 from translate.data.corpora import corpora_of
-from translate.data.splits import read_split
+from translate.data.splits import open_split
 from translate.errors import TranslateError
 from translate.model_file import SavedModel
 from translate.runs import RunFolder
@@ -177,7 +177,7 @@ def print_row(*cells: str) -> None:
 def tokens_of(run: RunFolder) -> list[str]:
     """How a run's model cuts the validation text: vocabularies, mean lengths, shares of unknown tokens (de / en)."""
     saved = SavedModel.load(run.model)
-    text = read_split(saved.config.data.root, "val", "de", "en")
+    text = open_split(saved.config.data.root, "val", "de", "en").in_memory()
     sides = [saved.source.encode(text.source), saved.target.encode(text.target)]
     tokens = [sum(map(len, side)) for side in sides]
     unknown = [sum(ids.count(UNK) for ids in side) for side in sides]

@@ -30,7 +30,7 @@ from translate.commands.options import positive
 from translate.config.schema import Config
 from translate.data.cache import CorpusCache
 from translate.data.corpora import ParallelCorpora
-from translate.data.splits import read_split
+from translate.data.splits import open_split
 from translate.files import atomic_open
 from translate.pipeline import train
 from translate.text.tokenizers import TOKENIZERS
@@ -44,7 +44,7 @@ def write_pairs(folder: Path, pairs: int) -> None:
     """Training and validation text, the same in every call."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, count in (("val", 50), ("train", pairs)):
-        demo = read_split(ROOT / "data", split, "de", "en")
+        demo = open_split(ROOT / "data", split, "de", "en").in_memory()
         captions = list(zip(demo.source, demo.target, strict=True))
         rng = random.Random(split)
         with atomic_open(folder / f"{split}.en") as english, atomic_open(folder / f"{split}.de") as german:

@@ -35,7 +35,7 @@ from translate.commands.run import run
 from translate.commands.streams import open_output
 from translate.commands.translate import refuse_to_replace
 from translate.data.lines import read_lines
-from translate.data.splits import read_split
+from translate.data.splits import open_split
 from translate.errors import ConfigError
 from translate.evaluation import corpus_bleu
 
@@ -134,7 +134,10 @@ def rerank(args: argparse.Namespace) -> None:
     reverse = Translator.load(args.reverse.split(",")) if args.reverse else None
     data = systems[0].config.data
     assert data.target is not None
-    texts = {split: read_split(args.data, split, data.source, data.target) for split in ("val", "test_2016_flickr")}
+    texts = {
+        split: open_split(args.data, split, data.source, data.target).in_memory()
+        for split in ("val", "test_2016_flickr")
+    }
     found = {split: gather(text.source, systems, reverse, args.n_best) for split, text in texts.items()}
 
     def bleu(split: str, translations: list[str]) -> float:

@@ -13,10 +13,10 @@ from packed import ENGLISH, GERMAN, write, write_split
 
 from translate.data import known
 from translate.data import lines as lines_module
-from translate.data.corpus import open_pair, read_pair
+from translate.data.corpus import open_pair
 from translate.data.known import KNOWN_TEXTS, KnownText, describe_variant
 from translate.data.lines import text_sha256
-from translate.data.splits import read_split
+from translate.data.splits import open_split
 from translate.errors import DataError
 
 # --- two files -------------------------------------------------------------------------------------------------------
@@ -24,7 +24,7 @@ from translate.errors import DataError
 
 def test_pair(tmp_path: Path) -> None:
     source, target = write_split(tmp_path, "small")
-    pair = read_pair(source, target, "small")
+    pair = open_pair(source, target, "small").in_memory()
     assert (pair.name, pair.source, pair.target) == ("small", GERMAN, ENGLISH)
     assert pair.source_sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
     assert pair.variant == f"not a known corpus, sha256 {pair.source_sha256[:8]}… / {pair.target_sha256[:8]}…"
@@ -32,7 +32,7 @@ def test_pair(tmp_path: Path) -> None:
 
 def test_an_open_pair_is_the_same_without_being_held(tmp_path: Path) -> None:
     files = write_split(tmp_path, "small")
-    opened, held = open_pair(*files, "small"), read_pair(*files, "small")
+    opened, held = open_pair(*files, "small"), open_pair(*files, "small").in_memory()
     assert opened.in_memory() == held
     assert [list(opened.source), list(opened.target)] == [GERMAN, ENGLISH]
     assert not isinstance(opened.source, list)
@@ -43,13 +43,13 @@ def test_an_open_pair_is_the_same_without_being_held(tmp_path: Path) -> None:
 def test_content_not_container_makes_the_digest(tmp_path: Path, ending: str) -> None:
     source = write(tmp_path / "small.de.gz", "\n".join(GERMAN) + ending)
     target = write(tmp_path / "small.en", "\n".join(ENGLISH) + ending)
-    assert read_pair(source, target, "small").source_sha256 == text_sha256(GERMAN)
+    assert open_pair(source, target, "small").source_sha256 == text_sha256(GERMAN)
 
 
 def test_blank_lines_that_end_one_side_only_stay(tmp_path: Path) -> None:
     source = write(tmp_path / "small.de", "eins\nzwei\n\n\n")
     target = write(tmp_path / "small.en", "one\ntwo\nthree\n\n")
-    pair = read_pair(source, target, "small")
+    pair = open_pair(source, target, "small").in_memory()
     assert pair.source == ["eins", "zwei", ""]
     assert pair.target == ["one", "two", "three"]
     assert (pair.source_sha256, pair.target_sha256) == (text_sha256(pair.source), text_sha256(pair.target))
@@ -67,12 +67,12 @@ def test_blank_ends_across_blocks(source: list[str], target: list[str], block: i
         while source and target and not source[-1].strip() and not target[-1].strip():
             source.pop(), target.pop()
         if len(source) == len(target) and any(map(str.strip, source)) and any(map(str.strip, target)):
-            pair = read_pair(*paths, "small")
+            pair = open_pair(*paths, "small").in_memory()
             assert (pair.source, pair.target) == (source, target)
             assert (pair.source_sha256, pair.target_sha256) == (text_sha256(source), text_sha256(target))
         else:
             with pytest.raises(DataError):
-                read_pair(*paths, "small")
+                open_pair(*paths, "small")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_blank_ends_across_blocks(source: list[str], target: list[str], block: i
 def test_empty_corpus(tmp_path: Path, source: str, target: str, empty: str) -> None:
     files = write(tmp_path / "small.de", source), write(tmp_path / "small.en", target)
     with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'small'}.{empty} has no text")):
-        read_pair(*files, "small")
+        open_pair(*files, "small")
 
 
 @pytest.mark.parametrize("ending", ["", "\n"])
@@ -93,7 +93,7 @@ def test_unequal_line_counts(tmp_path: Path, ending: str) -> None:
     source = write(tmp_path / "small.de", "\n".join(german) + ending)
     target = write(tmp_path / "small.en", "\n".join(english) + ending)
     with pytest.raises(DataError) as caught:
-        read_pair(source, target, "small")
+        open_pair(source, target, "small")
     message = str(caught.value)
     assert f"{source} has 12 lines, {target} has 11" in message
     assert "diverge near line 5:\n  source: 'wort wort wort wort wort wort wort'\n  target: 'a word a word'" in message
@@ -106,7 +106,7 @@ def test_a_surplus_line_at_the_end(tmp_path: Path, swap: bool) -> None:
         for file in (long, short):
             write(file, file.read_text(encoding="utf-8") + left_out)
         with pytest.raises(DataError, match=re.escape(f"{long} has ")) as caught:
-            read_pair(long, short)
+            open_pair(long, short)
         counts = [file.read_bytes().count(b"\n") for file in (long, short)]
         assert f"{long} has {counts[0]} lines, {short} has {counts[1]}; " in str(caught.value)
     message = "diverge near line 4:\n  source: ''\n  target: (no more lines)"
@@ -114,7 +114,7 @@ def test_a_surplus_line_at_the_end(tmp_path: Path, swap: bool) -> None:
         long, short = short, long
         message = "diverge near line 4:\n  source: (no more lines)\n  target: ''"
     with pytest.raises(DataError, match=re.escape(message)):
-        read_pair(long, short, "small")
+        open_pair(long, short, "small")
 
 
 @pytest.mark.parametrize("swap", [False, True])
@@ -125,7 +125,7 @@ def test_a_file_that_was_cut_off(seed: int, swap: bool, tmp_path: Path) -> None:
     long = write(tmp_path / "long", "".join(f"{'wort ' * n}\n" for n in lengths))
     short = write(tmp_path / "short", "".join(f"{'a word ' * (n + rng.randint(-5, 5))}\n" for n in lengths[:100]))
     with pytest.raises(DataError, match=r"diverge near line 101:\n") as caught:
-        read_pair(*((short, long) if swap else (long, short)), "small")
+        open_pair(*((short, long) if swap else (long, short)), "small")
     assert f"{'source' if swap else 'target'}: (no more lines)" in str(caught.value)
 
 
@@ -182,7 +182,7 @@ def test_the_variant_comes_from_the_content(tmp_path: Path, monkeypatch: pytest.
     small = {text_sha256(side): KnownText("small", "xx", 3, text_sha256(side)) for side in (GERMAN, ENGLISH)}
     monkeypatch.setattr(known, "_BY_SHA256", small)
     source, target = write_split(tmp_path, "anything")
-    assert read_pair(source, target, "anything").variant == "Multi30k small"
+    assert open_pair(source, target, "anything").variant == "Multi30k small"
 
 
 # --- the real corpus -------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_the_variant_comes_from_the_content(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("split", ["train", "val", "test_2016_flickr"])
 def test_multi30k_is_recognised(multi30k: Path, split: str) -> None:
-    pair = read_split(multi30k, split, "de", "en")
+    pair = open_split(multi30k, split, "de", "en").in_memory()
     assert len(pair.source) == len(pair.target) == {"train": 29000, "val": 1014, "test_2016_flickr": 1000}[split]
     assert pair.variant.removesuffix(" (WMT16 tarball)") == f"Multi30k {split}"
     known_lines = {text.lines for text in KNOWN_TEXTS if text.split == split}
@@ -198,11 +198,11 @@ def test_multi30k_is_recognised(multi30k: Path, split: str) -> None:
 
 
 def test_a_lost_line_is_found_in_multi30k(multi30k: Path, tmp_path: Path) -> None:
-    pair = read_split(multi30k, "val", "de", "en")
+    pair = open_split(multi30k, "val", "de", "en").in_memory()
     source = write(tmp_path / "val.de", "\n".join(pair.source))
     target = write(tmp_path / "val.en", "\n".join(pair.target[:600] + pair.target[601:]))
     with pytest.raises(DataError) as caught:
-        read_pair(source, target, "val")
+        open_pair(source, target, "val")
     found = re.search(r"diverge near line (\d+)", str(caught.value))
     assert found
     assert abs(int(found[1]) - 601) <= 5

@@ -17,9 +17,8 @@ from translate.data.dataset import Dataset, EncodedText
 from translate.data.labelled import (
     find_labelled_split,
     labelled_splits_in,
+    open_labelled,
     open_labelled_split,
-    read_labelled,
-    read_labelled_split,
     read_texts_and_labels,
 )
 from translate.data.lines import text_sha256
@@ -42,17 +41,17 @@ def write(path: Path, content: str) -> Path:
 @pytest.mark.parametrize("name", ["train.tsv", "train.tsv.gz"])
 @pytest.mark.parametrize("content", [LINES, LINES.replace("\n", "\r\n"), f"\ufeff{LINES}\n \n", LINES.strip()])
 def test_texts_and_labels(name: str, content: str, tmp_path: Path) -> None:
-    text = read_labelled(write(tmp_path / name, content))
+    text = open_labelled(write(tmp_path / name, content)).in_memory()
     assert text.source == ["Ein Hund bellt.", "A dog barks.", "Eine Katze schläft."]
     assert text.target == ["de", "en", "de"]
     assert (text.name, text.unit) == (name, "texts")
     assert re.fullmatch(r"2 labels, sha256 [0-9a-f]{8}… / [0-9a-f]{8}…", text.variant)
-    assert text.source_sha256 == read_labelled(write(tmp_path / "same.tsv", LINES)).source_sha256
+    assert text.source_sha256 == open_labelled(write(tmp_path / "same.tsv", LINES)).source_sha256
 
 
 def test_what_belongs_to_the_text_and_what_to_the_label(tmp_path: Path) -> None:
     content = " two words \t a\tb\u2028c \n<eos>\t\nde\t \t\n"
-    text = read_labelled(write(tmp_path / "x.tsv", content))
+    text = open_labelled(write(tmp_path / "x.tsv", content)).in_memory()
     assert text.target == ["two words", "<eos>", "de"]
     assert text.source == [" a\tb\u2028c ", "", " \t"]
 
@@ -75,7 +74,7 @@ def test_what_belongs_to_the_text_and_what_to_the_label(tmp_path: Path) -> None:
 def test_a_bad_line_is_named_with_file_line_and_remedy(content: str, message: str, tmp_path: Path) -> None:
     path = write(tmp_path / "val.tsv", content)
     with pytest.raises(DataError) as caught:
-        read_labelled(path, known=("en", "de"))
+        open_labelled(path, known=("en", "de"))
     assert str(caught.value) == f"{path}, {message}"
 
 
@@ -83,7 +82,7 @@ def test_a_label_in_another_form_of_unicode(tmp_path: Path) -> None:
     path = write(tmp_path / "val.tsv", "cafe\u0301\tHund\n")
     message = "It differs from one of these only in its Unicode form (uconv -x any-nfc makes all NFC). Correct it, "
     with pytest.raises(DataError, match=re.escape(message)):
-        read_labelled(path, known=("caf\u00e9", "de"))
+        open_labelled(path, known=("caf\u00e9", "de"))
 
 
 def test_a_folder_that_cannot_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,25 +99,25 @@ def test_a_folder_that_cannot_be_entered(tmp_path: Path, monkeypatch: pytest.Mon
 def test_an_empty_file(content: str, tmp_path: Path) -> None:
     path = write(tmp_path / "val.tsv", content)
     with pytest.raises(DataError, match=re.escape(f"{path} has no text. It needs one `label<TAB>text` per line.")):
-        read_labelled(path)
+        open_labelled(path)
 
 
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "val.tsv"
     path.write_bytes(b"de\tsch\xf6n\n")
     with pytest.raises(DataError, match=re.escape(f"{path}, line 1, byte 7: 0xf6 is not UTF-8")):
-        read_labelled(path)
+        open_labelled(path)
 
 
 def test_many_labels_are_not_all_named(tmp_path: Path) -> None:
     path = write(tmp_path / "val.tsv", "x\tx\n")
     with pytest.raises(DataError, match=r"which has '00', .*'19', …\. Correct"):
-        read_labelled(path, known=[f"{number:02}" for number in range(40)])
+        open_labelled(path, known=[f"{number:02}" for number in range(40)])
 
 
 def test_a_split_that_is_not_held_in_memory(tmp_path: Path) -> None:
     path = write(tmp_path / "train.tsv", f"{LINES}\n")
-    text, held = open_labelled_split(tmp_path, "train"), read_labelled(path)
+    text, held = open_labelled_split(tmp_path, "train"), open_labelled(path).in_memory()
     assert not isinstance(text.source, list)
     assert text.in_memory() == held
     assert len(text.source) == len(text.target) == 3
@@ -156,7 +155,7 @@ def test_splits_are_found_by_every_name(tmp_path: Path) -> None:
     assert find_labelled_split(tmp_path, "train") == packed
     exact = write(tmp_path / "val.tsv", LINES)
     assert find_labelled_split(tmp_path, "val") == exact
-    assert read_labelled_split(tmp_path, "val", known={"de", "en"}).target == ["de", "en", "de"]
+    assert open_labelled_split(tmp_path, "val", known={"de", "en"}).in_memory().target == ["de", "en", "de"]
 
 
 def test_a_missing_split(tmp_path: Path) -> None:
@@ -204,7 +203,7 @@ def encoded(tmp_path: Path, text: TextInMemory) -> Dataset:
 
 
 def test_a_batch_has_one_answer_a_text_numbered_from_0(tmp_path: Path) -> None:
-    text = read_labelled(write(tmp_path / "train.tsv", LINES))
+    text = open_labelled(write(tmp_path / "train.tsv", LINES)).in_memory()
     encoded(tmp_path, text)
     dataset = encoded(tmp_path, text)  # from the cache
     assert dataset.labelled

@@ -10,7 +10,7 @@ import pytest
 from packed import ENGLISH, GERMAN, write, write_split
 
 from translate.data.lines import PACKED
-from translate.data.splits import ALIASES, FOLDERS, find_split, read_split, splits_in
+from translate.data.splits import ALIASES, FOLDERS, find_split, open_split, splits_in
 from translate.errors import DataError
 
 
@@ -20,7 +20,7 @@ def test_every_layout(tmp_path: Path, folder: str, ending: str) -> None:
     files = write_split(tmp_path / folder, "train", ending)
     assert find_split(tmp_path, "train", "de", "en") == files
     assert find_split(tmp_path, "train", "en", "de") == files[::-1]
-    pair = read_split(tmp_path, "train", "de", "en")
+    pair = open_split(tmp_path, "train", "de", "en").in_memory()
     assert (pair.name, pair.source, pair.target) == ("train", GERMAN, ENGLISH)
 
 

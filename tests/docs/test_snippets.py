@@ -14,7 +14,7 @@ import torch
 
 from translate.config.loading import dump_config, load_config
 from translate.config.schema import Config
-from translate.data.corpus import read_pair
+from translate.data.corpus import open_pair
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.text.codec import Codec
 from translate.text.tokenizers import WordTokenizer
@@ -77,7 +77,9 @@ def test_lines_are_held_out(tmp_path: Path) -> None:
     (shown,) = (block for block in snippets("") if "paste" in block)
     said = subprocess.run(["bash", "-c", shown], cwd=tmp_path, check=True, capture_output=True)
     assert (said.stdout, said.stderr) == (b"", b"")
-    splits = [read_pair(tmp_path / f"{split}.XX", tmp_path / f"{split}.YY") for split in ("train", "val", "test")]
+    splits = [
+        open_pair(tmp_path / f"{split}.XX", tmp_path / f"{split}.YY").in_memory() for split in ("train", "val", "test")
+    ]
     found = [pair for split in splits for pair in zip(split.source, split.target, strict=True)]
     assert [len(split.source) for split in splits] == [102, 500, 500]
     assert sorted(found) == sorted(set(written))

@@ -26,14 +26,14 @@ def python(code: str, *without: str) -> str:
 TRAIN_AND_SCORE = """
 from pathlib import Path
 from translate.config.loading import load_config
-from translate.data.splits import read_split
+from translate.data.splits import open_split
 from translate.pipeline import train
 from translate.scoring import score
 from translate.translator import Translator
 
 config = load_config(Path({config!r}), ["output={output}", "threads=1"])
 translator = Translator.load(train(config).model, "cpu")
-text = read_split(config.data.root, "val", "de", "en")
+text = open_split(config.data.root, "val", "de", "en").in_memory()
 print(len(score(translator, text, translator.config.decoding, tokenized=False).translations))
 """
 

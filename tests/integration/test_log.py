@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from translate.data.batching import make_batch
 from translate.data.cache import CorpusCache
-from translate.data.splits import read_split
+from translate.data.splits import open_split
 from translate.model_file import SavedModel
 from translate.pipeline import train
 
@@ -20,7 +20,7 @@ def test_the_first_update_has_its_loss_with_label_smoothing_and_without(tiny: Ti
     training = ("max_steps=1", "label_smoothing=0.3", "batch.max_tokens=10000", "optimizer.lr=1e-12")
     run = train(tiny.config("model.dropout=0", *(f"training.{setting}" for setting in training)))
     saved = SavedModel.load(run.model)
-    text = read_split(tiny.corpus, "train", "de", "en")
+    text = open_split(tiny.corpus, "train", "de", "en").in_memory()
     pairs = CorpusCache(tiny.corpus / "cache").dataset((saved.source, saved.target), text)
     batch = make_batch(pairs, range(len(pairs)))
     with torch.no_grad():

@@ -15,7 +15,7 @@ from translate.data import checks, corpora
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
 from translate.data.corpora import ParallelCorpora
-from translate.data.splits import read_split
+from translate.data.splits import open_split
 from translate.decoding.rescore import teacher_forced
 from translate.errors import CheckpointError, DataError
 from translate.model_file import SavedModel
@@ -148,7 +148,7 @@ def test_both_sides_may_be_of_one_language(kind: str, joint: str, tiny: TinyProj
     assert not saved.target.composes
     assert (saved.source.vocabulary == saved.target.vocabulary) == (joint == "true")
     with pytest.raises(DataError, match=r"Source and target language are both 'en', so both files of 'val' would"):
-        read_split(tiny.corpus, "val", "en", "en")
+        open_split(tiny.corpus, "val", "en", "en")
 
 
 def test_translations_may_be_as_long_as_training_text_says(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
@@ -310,7 +310,7 @@ def test_corpora_are_mixed_by_weight(
     assert "crawl-*.de / crawl-*.en: 60 pairs, 3 pairs of files, " in said
     assert ", 3 times an epoch" in said
     assert "a + crawl-*.de / crawl-*.en + crawl-1: 110 pairs, 3 corpora, " in said
-    corpora = [read_split(tiny.folder / "mixed", split, "de", "en").variant for split in ("a", *CRAWLED, "crawl-1")]
+    corpora = [open_split(tiny.folder / "mixed", split, "de", "en").variant for split in ("a", *CRAWLED, "crawl-1")]
     assert SavedModel.load(run.model).about["train_parts"] == corpora  # so that scoring warns of each of them
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from translate import pool
 from translate.config.text import TextConfig
 from translate.data.corpus import TextInMemory
-from translate.data.splits import read_split
+from translate.data.splits import open_split
 from translate.errors import ConfigError
 from translate.text import build
 from translate.text.build import build_codecs
@@ -266,7 +266,7 @@ def codecs_of_many_lines() -> tuple[Codec, Codec]:
 
 @pytest.fixture(scope="module")
 def training_text(multi30k: Path) -> TextInMemory:
-    return read_split(multi30k, "train", "de", "en")
+    return open_split(multi30k, "train", "de", "en").in_memory()
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +294,7 @@ def test_share_of_exact_round_trips(
     multi30k: Path, real_codecs: tuple[Codec, Codec], split: str, exact: tuple[int, int]
 ) -> None:
     """The figures of docs/text.md."""
-    text = read_split(multi30k, split, "de", "en")
+    text = open_split(multi30k, split, "de", "en").in_memory()
     for codec, lines, count in zip(real_codecs, (text.source, text.target), exact, strict=True):
         cut = codec.tokenizer.tokenize(lines)
         same = sum(codec.tokenizer.join(tokens) == line for tokens, line in zip(cut, lines, strict=True))

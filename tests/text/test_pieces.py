@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translate.config.text import TextConfig
-from translate.data.splits import read_split
+from translate.data.splits import open_split
 from translate.errors import ConfigError, DataError
 from translate.text.build import build_codecs
 from translate.text.piece_learning import LEARNERS, _splitter, learn_pieces
@@ -403,11 +403,11 @@ FIGURES = {
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_the_real_corpus_comes_back(multi30k: Path, kind: str) -> None:
     """The tokens of the validation text, as in docs/text.md, and every line to the character."""
-    train = read_split(multi30k, "train", "de", "en")
+    train = open_split(multi30k, "train", "de", "en").in_memory()
     config = TextConfig.model_validate({"tokenizer": {"kind": kind}})
     codecs = build_codecs(config, ("de", "en"), train.source, train.target)
     for split in ("val", "test_2016_flickr"):
-        text = read_split(multi30k, split, "de", "en")
+        text = open_split(multi30k, split, "de", "en").in_memory()
         encoded = [codec.encode(lines) for codec, lines in zip(codecs, (text.source, text.target), strict=True)]
         assert not any(UNK in ids for side in encoded for ids in side)
         for codec, side, lines in zip(codecs, encoded, (text.source, text.target), strict=True):

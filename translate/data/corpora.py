@@ -13,20 +13,14 @@ from numpy.typing import NDArray
 from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig
 from translate.data.cache import CorpusCache
 from translate.data.checks import are_swapped, check_variety, refuse_swapped_files, warn_of_copies
-from translate.data.corpus import TextInMemory, TextPair, read_pair
+from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.dataset import Dataset
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
-from translate.data.labelled import (
-    find_labelled_split,
-    labelled_splits_in,
-    open_labelled_split,
-    read_labelled_split,
-    read_texts_and_labels,
-)
+from translate.data.labelled import find_labelled_split, labelled_splits_in, open_labelled_split, read_texts_and_labels
 from translate.data.lines import version_of
 from translate.data.mixing import join_corpora, matching_files, open_files
 from translate.data.selection import select_pairs, select_texts
-from translate.data.splits import find_split, names_of_split, open_split, read_split, splits_in
+from translate.data.splits import find_split, names_of_split, open_split, splits_in
 from translate.errors import ConfigError, DataError
 from translate.paths import demo_corpus, exists
 from translate.text.codec import Codec
@@ -115,7 +109,7 @@ class ParallelCorpora:
                     "the text of this model was named file by file, so there is no folder with splits; give "
                     "--data-root, or --source and --reference"
                 )
-        return read_split(root or data.root, split, data.source, data.target)
+        return open_split(root or data.root, split, data.source, data.target).in_memory()
 
     def read_files(self, source: Path, reference: Path, target: Codec) -> TextInMemory:
         """Two files. ConfigError if they are named after each other's language, DataError if they cannot be read."""
@@ -124,7 +118,7 @@ class ParallelCorpora:
                 f"the model translates from {self.data.source!r} to {self.data.target!r}, but the source is {source}, "
                 f"and the reference {reference}; swap the two files"
             )
-        return read_pair(source, reference)
+        return open_pair(source, reference).in_memory()
 
     def other_splits(self) -> dict[str, tuple[Path, ...]]:
         """The splits of the folder that the config does not name, with their files. DataError if it cannot be read."""
@@ -200,14 +194,14 @@ class LabelledCorpora:
         return text
 
     def read_valid(self, train: TextPair) -> TextInMemory:
-        """The validation texts, with the same warnings. DataError if a label does not occur in `train`."""
-        text = logged(read_labelled_split(self.data.root, self.data.valid, known=set(train.target)))
+        """The validation texts; warns as warn_of_copies does. DataError if a label does not occur in `train`."""
+        text = logged(open_labelled_split(self.data.root, self.data.valid, known=set(train.target)).in_memory())
         warn_of_copies(train, text)
         return text
 
     def read_split(self, split: str, target: Codec, root: Path | None = None) -> TextInMemory:
         """A split of the folder `root`, or else of the config. DataError if `target` lacks one of its labels."""
-        return read_labelled_split(root or self.data.root, split, target.vocabulary.words)
+        return open_labelled_split(root or self.data.root, split, target.vocabulary.words).in_memory()
 
     def read_files(self, source: Path, reference: Path, target: Codec) -> TextInMemory:
         """A file with texts and one with their labels. DataError if `target` lacks one of these."""
@@ -220,7 +214,7 @@ class LabelledCorpora:
 
     def open_other(self, split: str, target: Codec) -> TextPair:
         """One of these splits. DataError if it cannot be read, or `target` lacks one of its labels."""
-        return read_labelled_split(self.data.root, split, target.vocabulary.words)
+        return open_labelled_split(self.data.root, split, target.vocabulary.words)
 
     def files(self) -> Iterator[Path]:
         """The files of all splits: none may be overwritten."""

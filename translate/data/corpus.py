@@ -72,11 +72,6 @@ class TextInMemory(TextPair):
     target: list[str]
 
 
-def read_pair(source: Path, target: Path, name: str | None = None) -> TextInMemory:
-    """Read two files whose lines belong together into memory; see open_pair."""
-    return open_pair(source, target, name).in_memory()
-
-
 def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
     """Two files whose lines belong together, read once to check and hash them. Named after both files by default.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from translate.data.corpus import TextInMemory, TextPair, read_pair
+from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.lines import FileText, Text, excerpt, read_blocks, text_sha256, version_of
 from translate.data.splits import (
     files_in,
@@ -20,11 +20,6 @@ from translate.errors import DataError
 from translate.text.codec import compose
 
 ENDING = ".tsv"  # and that of a packed file
-
-
-def read_labelled(path: Path, known: Collection[str] | None = None) -> TextInMemory:
-    """Read texts and their labels into memory; see open_labelled."""
-    return open_labelled(path, known).in_memory()
 
 
 def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
@@ -92,8 +87,8 @@ def _without_blank_end(lines: Iterable[str]) -> Iterator[str]:
 
 
 def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> TextInMemory:
-    """The same from two files that belong together line by line."""
-    pair = read_pair(texts, labels)
+    """Texts and their labels from two files that belong together line by line. DataError as open_labelled."""
+    pair = open_pair(texts, labels).in_memory()
     stripped = [label.strip() for label in pair.target]
     allowed = set(known)
     for number, label in enumerate(stripped, start=1):
@@ -103,14 +98,9 @@ def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> 
     return replace(text, blank_end=pair.blank_end).in_memory()
 
 
-def read_labelled_split(root: Path, split: str, known: Collection[str] | None = None) -> TextInMemory:
-    """Read a split of the folder `root`; see find_labelled_split and open_labelled for what can go wrong."""
-    return read_labelled(find_labelled_split(root, split), known)
-
-
-def open_labelled_split(root: Path, split: str) -> TextPair:
-    """The same split as a text that is not held in memory."""
-    return open_labelled(find_labelled_split(root, split))
+def open_labelled_split(root: Path, split: str, known: Collection[str] | None = None) -> TextPair:
+    """A split of the folder `root`; see find_labelled_split and open_labelled for what can go wrong."""
+    return open_labelled(find_labelled_split(root, split), known)
 
 
 def labelled_splits_in(root: Path) -> dict[str, Path]:

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 
-from translate.data.corpus import TextInMemory, TextPair, open_pair, read_pair
+from translate.data.corpus import TextPair, open_pair
 from translate.data.known import DOWNLOADED_SPLITS
 from translate.data.lines import PACKED, read_blocks
 from translate.errors import DataError
@@ -23,13 +23,8 @@ ALIASES = (
 FOLDERS = (".", "data/task1/raw", "multi30k", "datasets/Multi30k")
 
 
-def read_split(root: Path, split: str, source: str, target: str) -> TextInMemory:
-    """Read a split of the folder `root`; see find_split and read_pair for what can go wrong."""
-    return read_pair(*find_split(root, split, source, target), name=split)
-
-
 def open_split(root: Path, split: str, source: str, target: str) -> TextPair:
-    """The same split as a text that is not held in memory."""
+    """A split of the folder `root`; see find_split and open_pair for what can go wrong."""
     return open_pair(*find_split(root, split, source, target), name=split)
 
 
