@@ -26,7 +26,6 @@ from translate.training import rehearsal as rehearsal_module
 from translate.training.memory import TensorMemory, lasting_memory
 from translate.training.micro_batches import MicroBatches
 from translate.training.parallel import Single
-from translate.training.processes import SINGLE_PROCESS
 from translate.training.recorded import RecordedUpdate
 from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
 from translate.training.tracking import Bar
@@ -151,7 +150,7 @@ def test_the_largest_batch_is_the_one_that_is_largest_when_padded(padded: bool, 
     train_on(trainer, np.array([[7, 7]] * 16 + [[12, 12]] * 9))
     if padded:
         trainer.learner.update = RecordedUpdate(
-            Single(trainer.learner.model, SINGLE_PROCESS),
+            Single(trainer.learner.model),
             trainer.config,
             trainer.learner.device,
             torch.float32,

@@ -21,7 +21,7 @@ from translate.model.build import Model, build_model
 from translate.model.positions import SinusoidalPositions
 from translate.text.vocabulary import EOS, PAD
 from translate.training.build import build_update
-from translate.training.parallel import Single, build_parallel
+from translate.training.parallel import ParallelModel, Single, build_parallel
 from translate.training.processes import SINGLE_PROCESS
 from translate.training.recorded import RecordedUpdate, Work, round_up
 from translate.training.update import Update
@@ -86,7 +86,7 @@ def trained(kind: type[Update], training: dict[str, Any], labels: bool = False, 
 
 def recorded_update(model: Model, record: Callable[[Work], Work] = lambda work: work, updates: int = LONG) -> Update:
     config = Config().training
-    return RecordedUpdate(Single(model, SINGLE_PROCESS), config, CPU, torch.float32, updates=updates, record=record)
+    return RecordedUpdate(Single(model), config, CPU, torch.float32, updates=updates, record=record)
 
 
 @pytest.mark.parametrize("labels", [False, True], ids=["translation", "labels"])
@@ -246,16 +246,16 @@ def test_tables_of_positions_do_not_grow_while_something_is_recorded(lengths: tu
         ("cuda", Single, {}, True),
         ("cuda", Single, {"plain": ["graphs"]}, False),
         ("cuda", Single, {"activation_checkpointing": True}, False),
-        ("cuda", type("Several", (Single,), {}), {}, False),
+        ("cuda", ParallelModel, {}, False),
         ("cpu", Single, {}, False),
     ],
 )
 def test_what_is_replayed(
-    device: str, way: type[Single], settings: dict[str, Any], replayed: bool, monkeypatch: pytest.MonkeyPatch
+    device: str, way: type[ParallelModel], settings: dict[str, Any], replayed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("translate.training.recorded.CudaGraphs", lambda: None)
     config = Config.model_validate({"training": settings}).training
-    update = build_update(way(small_model(), SINGLE_PROCESS), config, torch.device(device), torch.float32, updates=LONG)
+    update = build_update(way(small_model()), config, torch.device(device), torch.float32, updates=LONG)
     assert isinstance(update, RecordedUpdate) == replayed
 
 

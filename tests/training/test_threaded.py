@@ -14,8 +14,7 @@ from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.model.dropout import Dropout, drawing_from
 from translate.training.build import build_update
-from translate.training.parallel import Single
-from translate.training.processes import SINGLE_PROCESS
+from translate.training.parallel import ParallelModel, Single
 from translate.training.threaded import ThreadedUpdate
 from translate.training.update import Pass, Update
 
@@ -30,7 +29,7 @@ def update_of(workers: int, *, dropout: float = 0.0, r_drop: float = 0.0) -> Upd
         if isinstance(module, Dropout):
             module.p = dropout
     config = TrainingConfig(r_drop=r_drop)
-    parallel = Single(model.train(), SINGLE_PROCESS)
+    parallel = Single(model.train())
     if workers == 1:
         return Update(parallel, config, CPU, torch.float32)
     return ThreadedUpdate(parallel, config, CPU, torch.float32, workers=workers)
@@ -217,6 +216,6 @@ def test_when_there_are_workers(
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     config = TrainingConfig.model_validate(settings)
-    assert build_update(Single(small_model(), SINGLE_PROCESS), config, CPU, torch.float32, updates=9).workers == workers
-    several = type("Several", (Single,), {})(small_model(), SINGLE_PROCESS)
+    assert build_update(Single(small_model()), config, CPU, torch.float32, updates=9).workers == workers
+    several = ParallelModel(small_model())
     assert build_update(several, config, CPU, torch.float32, updates=9).workers == 1

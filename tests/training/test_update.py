@@ -10,7 +10,6 @@ from torch import Tensor
 from translate.config.training import TrainingConfig
 from translate.model.rows import ROWS
 from translate.training.parallel import Single
-from translate.training.processes import SINGLE_PROCESS
 from translate.training.update import Update
 
 
@@ -20,7 +19,7 @@ def passed(dtype: torch.dtype, clip_norm: float | None) -> tuple[Update, Tensor]
     model = small_model()
     found: list[Tensor] = []
     model.register_forward_hook(lambda module, inputs, logits: found.append(logits.detach()))
-    update = Update(Single(model, SINGLE_PROCESS), TrainingConfig(clip_norm=clip_norm), CPU, dtype)
+    update = Update(Single(model), TrainingConfig(clip_norm=clip_norm), CPU, dtype)
     update.begin()
     update.add(UPDATES[0][0], 1.0, last=True)
     return update, found[0]

@@ -4,21 +4,21 @@ import torch
 
 from translate.config.training import TrainingConfig
 from translate.threads import worker_count
-from translate.training.parallel import Single
+from translate.training.parallel import ParallelModel, Single
 from translate.training.recorded import RecordedUpdate
 from translate.training.threaded import ThreadedUpdate
 from translate.training.update import Update
 
 
 def build_update(
-    parallel: Single, config: TrainingConfig, device: torch.device, dtype: torch.dtype, *, updates: int
+    parallel: ParallelModel, config: TrainingConfig, device: torch.device, dtype: torch.dtype, *, updates: int
 ) -> Update:
     """The update for these settings: in a single process, with CUDA graphs on a GPU or threads on a CPU if possible.
 
     Args:
         updates: how many the run will have.
     """
-    if type(parallel) is Single and not config.activation_checkpointing:
+    if isinstance(parallel, Single) and not config.activation_checkpointing:
         if device.type == "cuda" and "graphs" not in config.plain:
             return RecordedUpdate(parallel, config, device, dtype, updates=updates)
         workers = worker_count(device)

@@ -15,7 +15,7 @@ from torch import Tensor, optim
 
 from translate.errors import CheckpointError
 from translate.storage import read_tensors, tensor_files, write_tensors
-from translate.training.parallel import Single
+from translate.training.parallel import ParallelModel
 from translate.training.processes import Processes, seed_of
 from translate.training.writer import Writer
 
@@ -102,7 +102,7 @@ class StateStore:
         return sorted((path for path in tensor_files(self.folder) if path.match(PATTERN)), reverse=True)
 
 
-def pack(parallel: Single, optimizers: Sequence[optim.Optimizer], processes: Processes) -> dict[str, Tensor]:
+def pack(parallel: ParallelModel, optimizers: Sequence[optim.Optimizer], processes: Processes) -> dict[str, Tensor]:
     """Unsharded weights and optimizer state, and the random state of every process, as named tensors."""
     tensors = {f"model.{name}": tensor for name, tensor in parallel.weights().items()}
     for number, optimizer in enumerate(optimizers):
@@ -118,7 +118,7 @@ def pack(parallel: Single, optimizers: Sequence[optim.Optimizer], processes: Pro
 
 def unpack(
     tensors: dict[str, Tensor],
-    parallel: Single,
+    parallel: ParallelModel,
     optimizers: Sequence[optim.Optimizer],
     processes: Processes,
     seed: tuple[int, int],
@@ -148,7 +148,7 @@ def unpack(
             torch.cuda.manual_seed(seed_of(*seed, processes.rank))
 
 
-def _on_a_gpu(parallel: Single) -> bool:
+def _on_a_gpu(parallel: ParallelModel) -> bool:
     return next(parallel.model.parameters()).device.type == "cuda"
 
 

@@ -5,7 +5,7 @@ Either way, the gradient of an update is the mean over the processes, the same i
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -19,13 +19,13 @@ from translate.training.processes import Processes
 from translate.training.uncompiled import DistributedDataParallel
 
 
-class Single:
-    """The model in a single process, and the interface of the other classes.
+class ParallelModel:
+    """A model as the processes of a run train it: what is the same however many they are, and however they share it.
 
     Calling it is the forward pass in training. `model` is what is trained; the optimizers get its parameters.
     """
 
-    def __init__(self, model: Model, processes: Processes) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         self.forward: nn.Module = model
 
@@ -59,11 +59,15 @@ class Single:
             parameter.copy_(self.part_of(weights[name], parameter))
 
 
-class Replicated(Single):
+class Single(ParallelModel):
+    """The model in a single process, which has nothing to share."""
+
+
+class Replicated(ParallelModel):
     """A copy of the model in each process (DistributedDataParallel: Li et al., 2020)."""
 
     def __init__(self, model: Model, processes: Processes) -> None:
-        super().__init__(model, processes)
+        super().__init__(model)
         with warnings.catch_warnings():
             # Newer versions of PyTorch have another name for this argument, which older ones do not know.
             warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
@@ -75,7 +79,7 @@ class Replicated(Single):
         return nullcontext() if last else self.ddp.no_sync()
 
 
-class Sharded(Single):
+class Sharded(ParallelModel):
     """Parameters, gradients and optimizer state in shards (torch.distributed.fsdp: Zhao et al., 2023).
 
     FSDP gathers the weights of a block only while it computes. The first process also has an unsharded copy of the
@@ -89,7 +93,7 @@ class Sharded(Single):
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
-        super().__init__(model, processes)
+        super().__init__(model)
         device_type = next(model.parameters()).device.type
         # 2.6 lacks what it takes; 2.7 and 2.8 add up gradients in place of averaging them.
         if device_type == "cpu" and TorchVersion(torch.__version__) < "2.9":
@@ -145,9 +149,9 @@ def replicated(tensor: Tensor) -> Tensor:
     return tensor.redistribute(placements=[Replicate()])
 
 
-PARALLEL: dict[str, type[Single]] = {"ddp": Replicated, "fsdp": Sharded}
+PARALLEL: dict[str, Callable[[Model, Processes], ParallelModel]] = {"ddp": Replicated, "fsdp": Sharded}
 
 
-def build_parallel(name: str, model: Model, processes: Processes) -> Single:
+def build_parallel(name: str, model: Model, processes: Processes) -> ParallelModel:
     """The model for these processes; if there are several, `name` says how they share it."""
-    return (Single if processes.count == 1 else PARALLEL[name])(model, processes)
+    return Single(model) if processes.count == 1 else PARALLEL[name](model, processes)

@@ -15,7 +15,7 @@ from translate.data.batching import Batch, Shapes
 from translate.errors import first_line
 from translate.model.positions import SinusoidalPositions
 from translate.precision import autocast
-from translate.training.parallel import Single
+from translate.training.parallel import ParallelModel
 from translate.training.update import Forward, Update
 
 # In a run of so few updates, recording takes a good part of the time. So batches get fewer shapes, by more padding, if
@@ -42,7 +42,7 @@ class RecordedUpdate(Update):
 
     def __init__(
         self,
-        parallel: Single,
+        parallel: ParallelModel,
         config: TrainingConfig,
         device: torch.device,
         dtype: torch.dtype,

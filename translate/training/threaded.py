@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from translate.config.training import TrainingConfig
 from translate.model.dropout import drawing_from
 from translate.threads import own_threads, threads_of_each, worker_threads
-from translate.training.parallel import Single
+from translate.training.parallel import ParallelModel
 from translate.training.update import Pass, Update, total
 
 M = TypeVar("M", bound=nn.Module)
@@ -34,7 +34,7 @@ class ThreadedUpdate(Update):
     """
 
     def __init__(
-        self, parallel: Single, config: TrainingConfig, device: torch.device, dtype: torch.dtype, *, workers: int
+        self, parallel: ParallelModel, config: TrainingConfig, device: torch.device, dtype: torch.dtype, *, workers: int
     ) -> None:
         super().__init__(parallel, config, device, dtype)
         self.workers = workers

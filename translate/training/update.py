@@ -12,7 +12,7 @@ from translate.data.batching import Batch, Shapes
 from translate.precision import autocast
 from translate.training.objective import build_objective
 from translate.training.optimizer import build_optimizers, set_rate
-from translate.training.parallel import Single
+from translate.training.parallel import ParallelModel
 
 Forward = Callable[..., Tensor]  # what turns the tensors of a batch into logits
 
@@ -39,7 +39,7 @@ class Update:
 
     def __init__(
         self,
-        parallel: Single,
+        parallel: ParallelModel,
         config: TrainingConfig,
         device: torch.device,
         dtype: torch.dtype,
