@@ -34,9 +34,9 @@ from tiny_runs import (
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
-from translate.training.checkpoint import pack
 from translate.training.processes import SINGLE_PROCESS
 from translate.training.progress import Progress
+from translate.training.states import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 

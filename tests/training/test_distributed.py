@@ -18,12 +18,12 @@ from torch import nn
 from torch.torch_version import TorchVersion
 
 from translate.errors import ConfigError, TrainingError
-from translate.training import checkpoint, parallel
-from translate.training.checkpoint import pack, unpack
+from translate.training import parallel, states
 from translate.training.distributed import Group, MeetingPlace
 from translate.training.interrupt import Interrupted
 from translate.training.parallel import PARALLEL, Replicated, Single, build_parallel
 from translate.training.processes import SINGLE_PROCESS, seed_of
+from translate.training.states import pack, unpack
 
 
 def group_of(rank: int, count: int) -> Group:
@@ -110,7 +110,7 @@ def test_a_state_of_the_cpu_is_read_on_a_gpu(monkeypatch: pytest.MonkeyPatch) ->
     single = Single(nn.Linear(2, 2))
     tensors = pack(single, [], SINGLE_PROCESS)
     seeds: list[int] = []
-    monkeypatch.setattr(checkpoint, "_on_a_gpu", lambda _: True)
+    monkeypatch.setattr(states, "_on_a_gpu", lambda _: True)
     monkeypatch.setattr(torch.cuda, "manual_seed", seeds.append)
     unpack(tensors, single, [], SINGLE_PROCESS, seed=(1, 5))
     assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])

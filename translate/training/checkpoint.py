@@ -1,22 +1,16 @@
-"""Training states (checkpoints): everything a run needs to continue as if it had never stopped.
-
-Each file holds weights, optimizer state, random state and progress; the run's folder keeps the last few.
-"""
+"""Files of training states (checkpoints): a run's folder keeps the last few; states.py says what is in them."""
 
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, optim
+from torch import Tensor
 
 from translate.errors import CheckpointError
 from translate.storage import read_tensors, tensor_files, write_tensors
-from translate.training.parallel import ParallelModel
-from translate.training.processes import Processes, seed_of
 from translate.training.writer import Writer
 
 FORMAT = "translate training state 2"
@@ -100,57 +94,3 @@ class StateStore:
     def paths(self) -> list[Path]:
         """The files, newest first."""
         return sorted((path for path in tensor_files(self.folder) if path.match(PATTERN)), reverse=True)
-
-
-def pack(parallel: ParallelModel, optimizers: Sequence[optim.Optimizer], processes: Processes) -> dict[str, Tensor]:
-    """Unsharded weights and optimizer state, and the random state of every process, as named tensors."""
-    tensors = {f"model.{name}": tensor for name, tensor in parallel.weights().items()}
-    for number, optimizer in enumerate(optimizers):
-        for index, state in optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{number}.{index}.{key}": parallel.whole(value) for key, value in state.items()}
-    for rank, state in enumerate(processes.gather_tensors(torch.get_rng_state())):
-        tensors[_random("cpu", rank)] = state
-    if _on_a_gpu(parallel):
-        for rank, state in enumerate(processes.gather_tensors(torch.cuda.get_rng_state())):
-            tensors[_random("cuda", rank)] = state
-    return tensors
-
-
-def unpack(
-    tensors: dict[str, Tensor],
-    parallel: ParallelModel,
-    optimizers: Sequence[optim.Optimizer],
-    processes: Processes,
-    seed: tuple[int, int],
-) -> None:
-    """Restore what `pack` gathered, into a model and optimizers of the same settings.
-
-    If the number of processes has changed, the saved random states do not fit: each process is seeded from `seed`.
-    """
-    parallel.load({name: tensors[f"model.{name}"] for name, _ in parallel.model.named_parameters()})
-    for number, optimizer in enumerate(optimizers):
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        state: dict[int, dict[str, Tensor]] = {}
-        for name in (name for name in tensors if name.startswith(f"optimizer.{number}.")):
-            index, key = name.split(".")[2:]
-            value, parameter = tensors[name], parameters[int(index)]
-            # The optimizer's step count is a scalar; all other state has the shape of the parameter.
-            state.setdefault(int(index), {})[key] = parallel.part_of(value, parameter) if value.ndim else value
-        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    if sum(name.startswith(_random("cpu", 0)) for name in tensors) != processes.count:
-        torch.manual_seed(seed_of(*seed, processes.rank))
-        return
-    torch.set_rng_state(tensors[_random("cpu", processes.rank)])
-    if _on_a_gpu(parallel):
-        if _random("cuda", processes.rank) in tensors:
-            torch.cuda.set_rng_state(tensors[_random("cuda", processes.rank)])
-        else:  # The state is that of a CPU: do not draw the first numbers of the run again.
-            torch.cuda.manual_seed(seed_of(*seed, processes.rank))
-
-
-def _on_a_gpu(parallel: ParallelModel) -> bool:
-    return next(parallel.model.parameters()).device.type == "cuda"
-
-
-def _random(device: str, rank: int) -> str:
-    return f"random.{device}.{rank}" if rank else f"random.{device}"
