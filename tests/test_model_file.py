@@ -144,7 +144,7 @@ from translate import Translator
 translator = Translator.load(Path(sys.argv[1]), "cpu")
 ((found,),) = translator.n_best_of_ids([[4, 6]], 1, translator.config.decoding)
 assert isinstance(found.text, str) and found.length > 0
-print("ok", *translator.saved.target.tokens([4, 7, 6]), translator.saved.target.decode([4, 7, 6]))
+print("ok", *translator.saved.target.vocabulary.strings([4, 7, 6]), translator.saved.target.decode([4, 7, 6]))
 """
 
 

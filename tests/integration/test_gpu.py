@@ -143,7 +143,7 @@ def test_the_memory_of_graphs_can_be_freed(tiny: TinyProject, monkeypatch: pytes
     def freeing(self: ModelSelection) -> None:
         torch.cuda.empty_cache()
         reserved.append(torch.cuda.memory_reserved())
-        assert self.learner.update.free_memory() == (len(reserved) == 1)  # Nothing is recorded after that.
+        assert self.learner.update.give_up_memory() == (len(reserved) == 1)  # Nothing is recorded after that.
         torch.cuda.empty_cache()
         reserved.append(torch.cuda.memory_reserved())
         validate(self)

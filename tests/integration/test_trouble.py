@@ -303,7 +303,7 @@ def test_a_validation_may_have_the_memory_of_faster_updates(
         return work(self, *inputs, **options)
 
     monkeypatch.setattr(Transformer, "start", limited)
-    monkeypatch.setattr(Update, "free_memory", lambda self: freed.append(True) or True)
+    monkeypatch.setattr(Update, "give_up_memory", lambda self: freed.append(True) or True)
     assert_same_run(train(tiny.config()), uninterrupted())
     assert freed == [True]
 

@@ -166,12 +166,12 @@ def test_memory_of_recordings_is_freed_for_good(caplog: pytest.LogCaptureFixture
     update = recorded_update(small_model(), record)
     freed = []
     for _ in range(3):
-        freed.append(update.free_memory())
+        freed.append(update.give_up_memory())
         update.begin()
         update.add(UPDATES[0][0], 1.0, last=True)
         update.clip()
         update.step(0.01)
-    freed.append(update.free_memory())
+    freed.append(update.give_up_memory())
     assert freed == [False, False, True, False]
     assert len(recorded) == 3
     assert [again() for again in recorded] == [None] * 3

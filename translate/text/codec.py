@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from translate.text.labels import LabelTokenizer
@@ -44,14 +45,9 @@ class Codec:
         return compose(line) if self.composes else line
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids before the first EOS. An unknown word reads `<unk>`."""
-        return self.tokenizer.join(self.tokens(ids))
-
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The tokens of the ids before the first EOS, without PAD and BOS."""
-        ids = list(ids)
-        end = ids.index(EOS) if EOS in ids else len(ids)
-        return self.vocabulary.strings([index for index in ids[:end] if index not in (PAD, BOS)])
+        """The text of the ids before the first EOS, without PAD and BOS. An unknown word reads `<unk>`."""
+        before_end = takewhile(lambda index: index != EOS, ids)
+        return self.tokenizer.join(self.vocabulary.strings(index for index in before_end if index not in (PAD, BOS)))
 
     def tokenize(self, line: str) -> list[str]:
         """The tokens of one line, known or not: as many as `encode` gives ids."""

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,7 +36,7 @@ class Vocabulary:
         """The id of each word; UNK for those not in the vocabulary."""
         return [self._ids.get(word, UNK) for word in words]
 
-    def strings(self, ids: Sequence[int]) -> list[str]:
+    def strings(self, ids: Iterable[int]) -> list[str]:
         """The token of each id, specials included."""
         return [self.tokens[index] for index in ids]
 

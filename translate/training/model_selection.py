@@ -120,7 +120,7 @@ class ModelSelection:
         try:
             return found()
         except DataError:
-            if not self.learner.update.free_memory():
+            if not self.learner.update.give_up_memory():
                 raise
         return found()
 

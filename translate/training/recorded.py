@@ -97,7 +97,7 @@ class RecordedUpdate(Update):
             self._replay_clip = self._unless_it_fails(lambda: self._record(self._clip))
         return float((self._replay_clip or self._clip)())
 
-    def free_memory(self) -> bool:
+    def give_up_memory(self) -> bool:
         if not self._passes:
             return False
         self._give_up("their memory is needed")

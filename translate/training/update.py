@@ -89,8 +89,8 @@ class Update:
         set_rate(self.optimizers, rate)
         self._step()
 
-    def free_memory(self) -> bool:
-        """Free memory that only makes updates faster, for as long as the run goes on; whether there was any."""
+    def give_up_memory(self) -> bool:
+        """Give up memory that only makes updates faster, for as long as the run goes on; whether there was any."""
         return False
 
     def _pass(self, forward: Forward, batch: Batch, share: float | Tensor) -> Tensor:
