@@ -5,6 +5,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -221,16 +222,13 @@ def rehearsed(
 ) -> Iterator[list[str]]:
     """A rehearsal that the body takes part in; what it says."""
     said: list[str] = []
-    with rehearsal(
-        batch,
-        model=trainer.learner.model,
-        optimizers=trainer.learner.update.optimizers,
-        config=trainer.config,
-        device=device,
-        processes=processes,
-        workers=workers,
-        say=said.append,
-    ):
+    learner = trainer.learner
+    learner.device = device
+    learner.processes = copy(learner.processes)
+    learner.processes.local_count = processes
+    learner.update.workers = workers
+    learner.bar.say = said.append
+    with rehearsal(learner, batch):
         yield said
 
 

@@ -51,20 +51,11 @@ class MicroBatches:
         self.until_it_fits(lambda: self._rehearse(largest, pairs), [largest.indices])
 
     def _rehearse(self, largest: LargestBatch, pairs: Pairs) -> None:
-        learner, workers = self.learner, self.learner.update.workers
+        learner = self.learner
         # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
-        all_workers = learner.processes.count * workers
+        all_workers = learner.processes.count * learner.update.workers
         batches = [largest.indices] * (all_workers if learner.config.batch.accumulate >= all_workers else 1)
         (micro_batch, *_), *_ = self.of(batches)
-        with rehearsal(
-            LargestBatch(micro_batch.indices, largest.longest),
-            model=learner.model,
-            optimizers=learner.update.optimizers,
-            config=learner.config,
-            device=learner.device,
-            processes=learner.processes.local_count,
-            workers=workers,
-            say=learner.bar.say,
-        ):
+        with rehearsal(learner, LargestBatch(micro_batch.indices, largest.longest)):
             learner.model.train()
             learner.update.add(make_batch(pairs, micro_batch.indices), 1.0, last=True)

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import nn, optim
+from torch import nn
 
 from translate.allocation import release_memory
-from translate.config.training import TrainingConfig
 from translate.data.batching import BatchPlan, Indices, Shapes
 from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
 from translate.training.free_memory import free_memory
+from translate.training.learner import Learner
 from translate.training.memory import TensorMemory, lasting_memory, remedies, size
 
 
@@ -53,29 +53,19 @@ def features(modules: Sequence[nn.Module]) -> int:
 
 
 @contextmanager
-def rehearsal(
-    batch: LargestBatch,
-    *,
-    model: nn.Module,
-    optimizers: Sequence[optim.Optimizer],
-    config: TrainingConfig,
-    device: torch.device,
-    processes: int,
-    workers: int,
-    say: Callable[[str], None],
-) -> Iterator[None]:
+def rehearsal(learner: Learner, batch: LargestBatch) -> Iterator[None]:
     """Report the memory that training takes, measured while the body runs a pass over `batch`; warn if less is free.
 
     It is that of tensors. On CPUs a process may grow by up to half as much again: what is freed leaves gaps in the C
     library's heap.
 
-    Gradients are cleared afterwards, and the random state is restored.
-
-    Args:
-        workers: threads of each process that run such a pass at the same time, each with its own gradients.
-        processes: processes on this machine that do so at the same time; on CPUs they share its memory.
+    All workers of all processes run such a pass at the same time, each worker with its own gradients. The processes of
+    one machine share its memory if they compute on CPUs. Gradients are cleared afterwards, and the random state is
+    restored.
     """
-    sharing = processes if device.type == "cpu" else 1
+    model, config, device, say = learner.model, learner.config, learner.device, learner.bar.say
+    workers, optimizers = learner.update.workers, learner.update.optimizers
+    sharing = learner.processes.local_count if device.type == "cpu" else 1
     each = f" for each of {sharing} processes" if sharing > 1 else ""
     lasting, free = lasting_memory(model, optimizers, config, device, workers), free_memory(device) / sharing
 
