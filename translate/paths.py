@@ -1,4 +1,4 @@
-"""Where the project is on disk, and which commit this is."""
+"""Paths that may be odd (links to themselves, no access, not UTF-8), the project's own folder, and its commit."""
 
 import os
 import subprocess

@@ -56,7 +56,10 @@ def beside(report: Path) -> Path:
 
 
 def check_scores(translator: Translator, references: int, *, tokenized: bool) -> None:
-    """ConfigError if a model that gives labels has several references or `tokenized`, or another one both."""
+    """ConfigError if scores are asked for that do not exist: `tokenized` BLEU of labels or with several references.
+
+    Nor is there a score of labels with several references.
+    """
     if translator.predicts_labels and tokenized:
         raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
     if tokenized and references > 1:
@@ -112,7 +115,7 @@ def score(
         "truncated": sum(not translation.finished for translation in translations),
         "seconds": round(seconds, 2),
         "sentences_per_second": round(len(translations) / seconds, 1),
-        "device": str(next(translator.model.parameters()).device),
+        "device": str(translator.device),
         "commit": commit(),
         "decoding": settings.model_dump(mode="json"),
         "checkpoints": [str(resolved(path)) for path in checkpoints],

@@ -36,7 +36,7 @@ MOST_OF_TEST_SETS = 1 << 24  # bytes on disk of all test sets together, some 100
 class ParallelCorpora:
     """Sentences and their translations: splits of a folder, and files by name.
 
-    Of a codec called `target`, only labelled text makes use.
+    Methods take a `target` codec only to have the signatures of LabelledCorpora, which checks labels with it.
     """
 
     data: DataConfig

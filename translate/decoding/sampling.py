@@ -32,8 +32,8 @@ def sample(
     `draws_BTK` (float64) has a random number from 0 to below 1 for each token; a token depends on that number and the
     model alone, so a translation is the same in any batch. `limits` (int64, one for each sentence, at least 1) are the
     maximum numbers of tokens, including eos. Log-probabilities are divided by `temperature` before a token is drawn
-    from the `top_k` most probable ones (None: all). The score of a hypothesis is its
-    log-probability, regardless of temperature and `top_k`.
+    from the `top_k` most probable ones (None: all). The score of a hypothesis is its log-probability, regardless of
+    temperature and `top_k`.
     """
     device = limits.device
     found: dict[int, list[Hypothesis]] = {}

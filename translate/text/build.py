@@ -100,7 +100,7 @@ def _learn(tokenizer: WordTokenizer, lines: Iterable[str]) -> tuple[WordTokenize
 
 
 def _count(tokenizer: WordTokenizer, task: tuple[bool, list[str]]) -> tuple[Counter[str], SpacingCounts]:
-    """How often each word occurs in some lines and, if `with_spacing`, how often neighbours have a space or none."""
+    """How often each word occurs in the lines of a task and, if it asks for that, how their neighbours are spaced."""
     with_spacing, lines = task
     spacing = SpacingCounts()
     counts: Counter[str] = Counter()

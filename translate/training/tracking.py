@@ -79,7 +79,7 @@ class Bar:
     they cannot be written, because the disk is full, the reader of a pipe has ended, or the terminal is gone.
     """
 
-    disabled: bool | None = None  # where there is no terminal
+    disabled: bool | None = None  # To tqdm, None means: where there is no terminal.
 
     def __init__(self, total: int, done: int) -> None:
         self._total, self._before, self._done = total, done, done

@@ -76,7 +76,7 @@ class Trainer:
         with explained_lack_of_memory(lambda: f"while the training state is loaded; {self.learner.remedies()}"):
             self.states.restore(tensors, progress, self.plan.seed)
 
-    def train(self, metrics: MetricsLog, bar: Bar) -> Progress:
+    def train(self, metrics: MetricsLog, bar: Bar) -> None:
         """Train to the end of the run. Signals stop it only while the `guard` is open.
 
         Raises:
@@ -96,7 +96,6 @@ class Trainer:
         except DataError as error:  # A validation ran out of memory; all processes have this error.
             self.states.save_at_the_end()
             raise DataError(f"{error}. The run is saved; continue with the same command and --resume") from error
-        return self.progress
 
     def _loop(self) -> None:
         self._rehearse()
