@@ -14,7 +14,16 @@ def test_one_line_in_a_hundred_with_letters_and_marks_apart_is_warned_of() -> No
     assert form_warning([*whole, "gut"], [*apart, "gut"]) is None  # fewer than one in a hundred
 
 
-@pytest.mark.parametrize("line", ["Ein Mann .", "He said &quot;no&quot;.", "A two @-@ year @-@ old.", "Tom &amp; Ann."])
+def test_a_line_with_both_forms_counts_as_apart() -> None:
+    warning = form_warning(["sch\u00f6n"], ["scho\u0308n \u00fcber"])
+    assert warning is not None
+    assert "1 references and 0 translations are in Unicode form NFD" in warning
+    assert "but 0 and 1 in NFC" in warning
+
+
+@pytest.mark.parametrize(
+    "line", ["Ein Mann .", "He said &quot;no&quot;.", "A two @-@ year @-@ old.", "Tom &amp; Ann.", "It&#39;s."]
+)
 def test_tokenized_text_is_warned_of(line: str) -> None:
     raw = ["Ein Mann.", "AT&T is a company.", "mail@home", "R&D; and more", "."]
     assert text_warnings(raw * 10, raw * 10, "en") == []
@@ -31,6 +40,11 @@ def test_a_few_long_words_are_no_text_without_spaces() -> None:
     lines = ["Drei Fahrradfahrerinnen."] * 3 + ["Donaudampfschifffahrtsgesellschaft"] * 2
     assert spaces_warning(lines, "jp") is None
     assert spaces_warning(lines[1:] + lines[3:], "jp") is not None
+
+
+def test_a_single_word_may_have_fifteen_letters() -> None:
+    assert spaces_warning(["Straßenbahnzüge"], "jp") is None
+    assert spaces_warning(["Straßenbahnzüges"], "jp") is not None
 
 
 def test_a_tenth_of_the_translations_is_distinct_enough() -> None:

@@ -111,6 +111,18 @@ def test_sound_text_is_not_warned_of(report_of: ReportOf, caplog: pytest.LogCapt
     assert caplog.messages == []
 
 
+def test_a_report_names_each_model_of_an_ensemble_and_its_seed(tmp_path: Path) -> None:
+    saved = SavedModel.load(save_model(tmp_path / "model.safetensors"))
+    models = [
+        dataclasses.replace(saved, about={"number": seed}, config=saved.config.model_copy(update={"seed": seed}))
+        for seed in (7, 8)
+    ]
+    text = TextInMemory("test", ["Hund"], ["dog"], source_sha256="", target_sha256="", variant="")
+    details = score(Translator(*models), text, saved.config.decoding).details
+    assert (details["model"], details["ensemble_with"]) == ({"number": 7}, [{"number": 8}])
+    assert details["seeds"] == [7, 8]
+
+
 def test_speed_is_counted_in_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = Translator.load(save_model(tmp_path / "model.safetensors"), "cpu")
     text = TextInMemory("test", ["Hund"] * 6, ["dog"] * 6, source_sha256="", target_sha256="", variant="")

@@ -13,6 +13,7 @@ import torch
 from translate import Translator
 from translate.config.data import FilterConfig
 from translate.config.schema import Config
+from translate.decoding.fitting import FittingBatches
 from translate.decoding.rescore import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
 from translate.model.transformer import Transformer
@@ -177,6 +178,19 @@ def test_batches_are_not_made_smaller_than_a_sentence(
         translator.translate(["ein Hund bellt."], batch_tokens=tokens)  # It has five, with the end.
     assert caplog.messages == [f"out of memory: from now on batches have at most {fewer} tokens" for fewer in tried]
     assert len(released) == len(tried)
+
+
+@pytest.mark.parametrize(("lengths", "longest"), [([0, 7, 9], 100), ([20, 0], 7)])
+def test_the_shortest_line_that_has_something_to_read_decides_when_to_give_up(lengths: list[int], longest: int) -> None:
+    tried: list[int] = []
+
+    def work(tokens: int) -> None:
+        tried.append(tokens)
+        raise MemoryError
+
+    with pytest.raises(DataError, match="out of memory with a single sentence"):
+        FittingBatches()(work, 64, lengths, longest)
+    assert tried == [64, 32, 16, 8]
 
 
 def test_other_errors_of_a_search_are_not_taken_for_a_lack_of_memory(

@@ -394,13 +394,14 @@ def test_translations_that_belong_to_no_report_are_not_replaced(call: Call, proj
 
 
 def test_links_stay_what_they_are(call: Call, project: Project, tmp_path: Path) -> None:
-    for name in ("link.json", "link.txt"):
-        (tmp_path / name).symlink_to(tmp_path / f"target of {name}")
+    targets = {"link.json": "one.json", "link.txt": "other.txt"}
+    for name, target in targets.items():
+        (tmp_path / name).symlink_to(tmp_path / target)
     arguments = ("--checkpoint", project.model, "--split", "test", "--json", tmp_path / "link.json")
     assert call(main, *arguments).code == 0
-    for name in ("link.json", "link.txt"):
+    for name, target in targets.items():
         assert (tmp_path / name).is_symlink()
-        assert (tmp_path / f"target of {name}").stat().st_size > 0
+        assert (tmp_path / target).stat().st_size > 0
 
 
 def test_a_file_that_is_no_report_is_not_replaced(call: Call, project: Project, tmp_path: Path) -> None:

@@ -165,6 +165,10 @@ def test_one_side_known() -> None:
     )
 
 
+def test_text_of_another_name_is_not_compared_with_multi30k() -> None:
+    assert describe_variant("mine", 1000, "a" * 64, "b" * 64) == "not a known corpus, sha256 aaaaaaaa… / bbbbbbbb…"
+
+
 @pytest.mark.parametrize(("lines", "note"), [(1014, " (as long as Multi30k val, but not the same)"), (500, "")])
 def test_unknown_text_under_a_known_name(lines: int, note: str) -> None:
     assert (

@@ -113,6 +113,8 @@ def test_many_labels_are_not_all_named(tmp_path: Path) -> None:
     path = write(tmp_path / "val.tsv", "x\tx\n")
     with pytest.raises(DataError, match=r"which has '00', .*'19', …\. Correct"):
         open_labelled(path, known=[f"{number:02}" for number in range(40)])
+    with pytest.raises(DataError, match=r"which has '00', .*'19'\. Correct"):
+        open_labelled(path, known=[f"{number:02}" for number in range(20)])
 
 
 def test_a_split_that_is_not_held_in_memory(tmp_path: Path) -> None:
@@ -136,6 +138,9 @@ def test_texts_and_labels_in_files_of_their_own(tmp_path: Path) -> None:
     text = read_texts_and_labels(texts, labels, known=("de", "en"))
     assert (text.source, text.target, text.blank_end) == (["Hund", "cat"], ["de", "en"], 1)
     assert (text.name, text.unit) == ("texts / labels", "texts")
+    same = open_labelled(write(tmp_path / "same.tsv", "de\tHund\nen\tcat\n"))
+    assert (text.source_sha256, text.target_sha256) == (same.source_sha256, same.target_sha256)
+    assert read_texts_and_labels(texts, labels, known=("de", "en", "fr")).variant == text.variant == same.variant
     with pytest.raises(DataError, match=re.escape(f"{labels}, line 2: the label 'en' does not occur in the training")):
         read_texts_and_labels(texts, labels, known=("de",))
 

@@ -17,7 +17,7 @@ from packed import PACK, write
 
 from translate.data import lines as lines_module
 from translate.data.corpus import open_pair
-from translate.data.lines import PACKED, FileText, JoinedText, read_blocks, read_lines, version_of
+from translate.data.lines import PACKED, FileText, JoinedText, excerpt, read_blocks, read_lines, version_of
 from translate.errors import DataError
 
 
@@ -95,6 +95,14 @@ def test_a_tar_archive_is_no_text(name: str, lines: int, tmp_path: Path) -> None
         archive.add(text, "text.de")
     with pytest.raises(DataError, match=r"is a tar archive\. Unpack it, and name the file that was in it\.$"):
         read_lines(tmp_path / name)
+
+
+def test_an_archive_of_gnu_tar_is_no_text(tmp_path: Path) -> None:
+    text = write(tmp_path / "text.de", b"ein Hund\n" * 3000)
+    with tarfile.open(tmp_path / "text.tar", "w", format=tarfile.GNU_FORMAT) as archive:
+        archive.add(text, "text.de")
+    with pytest.raises(DataError, match=r"is a tar archive\."):
+        read_lines(tmp_path / "text.tar")
 
 
 def test_mustard_is_no_archive(tmp_path: Path) -> None:
@@ -195,6 +203,46 @@ def test_wrong_bytes_in_a_later_block(tmp_path: Path) -> None:
     path = write(tmp_path / "text.de", b"gut\n" * 99 + b"sch\xc3\n" + b"gut\n" * 99)
     with pytest.raises(DataError, match=re.escape(f"{path}, line 100, byte 4: 0xc3 is not UTF-8")):
         read_lines(path)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("later", ["a" * 257 + "ustar \n", "\0\0\n", "a" + "\r" * 10 + "b"])
+def test_only_the_beginning_of_a_file_tells_what_it_is(later: str, tmp_path: Path) -> None:
+    assert read_lines(write(tmp_path / "text.de", f"ein Hund\n{later}")) == ["ein Hund", later.removesuffix("\n")]
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_wrong_bytes_in_a_later_block_are_not_taken_for_the_start_of_an_archive(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.de", b"ein Hund\nBZh\xf6\n")
+    with pytest.raises(DataError, match=r"line 2, byte 4: 0xf6 is not UTF-8 \(.*\)\. Save the file as UTF-8\.$"):
+        read_lines(path)
+
+
+def test_bytes_are_counted_from_the_start_of_their_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.de", b"gut\nbesser\nsch\xf6n\n")
+    with pytest.raises(DataError, match="line 3, byte 4: 0xf6 is not UTF-8"):
+        read_lines(path)
+
+
+def test_ten_carriage_returns_and_no_line_feed_are_lines(tmp_path: Path) -> None:
+    assert len(read_lines(write(tmp_path / "text.de", "Hund\r" * 9))) == 1
+    with pytest.raises(DataError, match="ends its lines with carriage returns"):
+        read_lines(write(tmp_path / "text.de", "Hund\r" * 10))
+
+
+def test_another_time_or_another_size_is_another_version(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.de", "ein Hund\n")
+    versions = set()
+    for content, time in (("ein Hund\n", 1), ("ein Hund\n", 2), ("ein Hund bellt\n", 2)):
+        write(path, content)
+        os.utime(path, ns=(time, time))
+        versions.add(version_of(path))
+    assert len(versions) == 3
+
+
+def test_a_line_of_eighty_characters_is_shown_whole() -> None:
+    assert excerpt("x" * 80) == repr("x" * 80)
+    assert excerpt("x" * 81) == repr("x" * 79 + "…")
 
 
 def test_text_in_files_is_read_again_and_again(tmp_path: Path) -> None:

@@ -57,6 +57,15 @@ def test_how_much_longer_lines_become(share: float, encoded: Encoded) -> None:
     assert (dataset.lengthening() > 1) == (share > 0)
 
 
+def test_lengths_are_measured_over_the_whole_text(encoded: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translate.data.resegmented.SAMPLE", 2)
+    dataset, whole = resegmented(encoded), encoded[0]
+    epoch, ends = read(dataset.epoch(0)), (0, len(GERMAN) - 1)
+    tokens = sum(len(side) for line in ends for side in epoch[line])
+    without = sum(len(side[line]) for line in ends for side in (whole.source, whole.target))
+    assert dataset.lengthening() == tokens / without
+
+
 def test_epochs_seeds_pairs_and_sides_differ(encoded: Encoded) -> None:
     dataset = resegmented(encoded)
     ways = [read(dataset.epoch(0)), read(dataset.epoch(1)), read(resegmented(encoded, seed=2).epoch(0))]

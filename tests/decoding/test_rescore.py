@@ -63,6 +63,15 @@ def test_two_workers_share_what_may_be_in_work(max_sentences: int | None, two_th
     assert (set(threads) == {"MainThread"}) == (max_sentences == 1)
 
 
+def test_it_can_be_stopped_before_each_batch() -> None:
+    pairs = Dataset("", EncodedText.of([[4, 5]] * 20), EncodedText.of([[6]] * 20))
+    checks: list[None] = []
+    found = teacher_forced(
+        random_model(), pairs, np.arange(20), lambda *_: None, max_tokens=6, check=lambda: checks.append(None)
+    )
+    assert len(checks) == len(found) == 10
+
+
 def test_two_workers_find_the_same_as_one(two_threads: None) -> None:
     model = random_model()
     found = log_probabilities(model, SOURCES, TARGETS, config(batch_tokens=60))

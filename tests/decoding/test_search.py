@@ -152,6 +152,7 @@ def test_a_batch_size_for_one_sentence_is_not_shared(two_threads: None, monkeypa
     [
         ({"search": "greedy"}, 1, 20),
         ({"search": "beam", "beam_size": 5}, 1, 20),
+        ({"search": "beam", "beam_size": 2}, 1, 20),
         ({"search": "beam", "beam_size": 20}, 1, 5),
         ({"search": "sample"}, 5, 20),
         ({"search": "sample"}, 50, 2),
@@ -171,7 +172,7 @@ def test_with_many_hypotheses_a_batch_has_fewer_sentences(
         return start(source_BS, mask_BS)
 
     monkeypatch.setattr(model, "start", note)
-    search(model, [[4, 5, 6]] * 20, config(**settings, max_extra=0, batch_tokens=80), n_best=n_best)
+    search(model, [[4, 5, 6]] * 50, config(**settings, max_extra=0, batch_tokens=80), n_best=n_best)
     assert max(found) == rows
 
 
@@ -346,6 +347,11 @@ def test_training_text_says_how_long_translations_may_be() -> None:
     assert ratio_for(np.ones(200), targets * 1000, 10) == MOST_RATIO
     targets[7] = 1000  # one odd pair
     assert ratio_for(sources, targets, 10) == LEAST_RATIO
+
+
+def test_an_empty_source_and_a_number_that_is_not_round_make_a_ratio() -> None:
+    assert ratio_for(np.array([0, 7]), np.array([14, 14]), 0) == 20.8
+    assert ratio_for(np.array([7]), np.array([23]), 0) == 4.9
 
 
 def test_one_pair_in_a_hundred_may_be_longer_than_translations_get() -> None:

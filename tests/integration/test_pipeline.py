@@ -318,7 +318,7 @@ def let_validations_find(monkeypatch: pytest.MonkeyPatch, *found: Validation) ->
 
 
 def with_loss(nll: float) -> Validation:
-    return Validation(nll, 0.0, {}, 0, "", None, [])
+    return Validation(nll, 0.0, {"bleu": 0.0}, 0, "", None, [])
 
 
 def test_where_bleu_is_the_same_the_loss_decides(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,11 +338,13 @@ def test_a_mean_that_is_worse_is_not_kept(tiny: TinyProject, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("losses", "best"), [([math.nan, 2.0, 3.0], 14), ([math.nan, math.nan, 3.0], 21), ([2.0, math.nan, 1.0], 21)]
 )
+@pytest.mark.parametrize("metric", ["loss", "bleu"])
 def test_any_number_is_better_than_none(
-    losses: list[float], best: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+    metric: str, losses: list[float], best: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also if it is the loss that decides between equal scores."""
     let_validations_find(monkeypatch, *map(with_loss, losses))
-    run = train(tiny.config("training.best=loss"))
+    run = train(tiny.config(f"training.best={metric}"))
     assert json.loads(run.finished.read_text(encoding="utf-8"))["best_update"] == best
     assert SavedModel.load(run.model).about["validation"]["step"] == best
 

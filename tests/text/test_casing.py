@@ -64,6 +64,7 @@ def test_there_and_back(casing: Truecaser, line: str, cased: str) -> None:
         (["ein Hund und", "Der Hund und"], True),
         (["只", "3 hunde"], True),
         (["der", "Die", "den", "4 Der", ""], False),
+        (["只", "我", "der"], False),
     ],
 )
 def test_lines_that_mostly_begin_small_have_no_case_to_mend(lines: list[str], taught: bool) -> None:
@@ -110,6 +111,11 @@ def test_turkish_has_two_letters_i() -> None:
         assert casing.undo(cased) == line
 
 
+def test_the_capitals_that_are_counted_are_those_of_the_language() -> None:
+    assert "ilk" not in learned(["Bu ilk gün.", "O İlk ev, İlk var."], "tr").lowered
+    assert "ijs" not in learned(["Het ijs is koud.", "Al het IJs, veel IJs."], "nl").lowered
+
+
 def test_dutch_of_a_region_is_dutch() -> None:
     assert Truecaser(frozenset(), "nl-BE").undo("ijs is koud.") == "IJs is koud."
 
@@ -130,6 +136,7 @@ def test_letters_with_combining_marks_are_letters(form: Literal["NFC", "NFD"]) -
         ("Übung macht", "Übung macht"),
         ("Über den Zaun", "über den Zaun"),
         ("'Ü den", "'Ü den"),
+        ("'ü Den", "'ü Den"),
         ("'Über den", "'über den"),
     ]:
         line, cased = normalize(form, line), normalize(form, cased)

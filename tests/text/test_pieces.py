@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from translate.config.text import TextConfig
 from translate.data.splits import open_split
 from translate.errors import ConfigError, DataError
 from translate.text.build import build_codecs
+from translate.text.casing import Truecaser
 from translate.text.piece_learning import LEARNERS, _splitter, learn_pieces
 from translate.text.pieces import CONTINUES, WITH_WORDS, PieceTokenizer
 from translate.text.vocabulary import UNK
@@ -420,6 +422,19 @@ def test_the_real_corpus_comes_back(multi30k: Path, kind: str) -> None:
 
 GERMAN = ["Der Hund und der Mann.", "Ein Mann und ein Hund.", "Und der Hund."]
 ENGLISH = ["The dog and the man.", "Die by the dog and die."]
+
+
+def test_a_truecaser_without_words_still_begins_lines_with_a_capital() -> None:
+    tokenizer = replace(TOKENIZERS["bpe"], truecaser=Truecaser(frozenset(), "en"))
+    copy = PieceTokenizer.from_dict(json.loads(json.dumps(tokenizer.to_dict())))
+    assert copy == tokenizer
+    assert copy.join([" l", "ow"]) == "Low"
+
+
+def test_a_tokenizer_from_before_truecasing_has_none() -> None:
+    saved = TOKENIZERS["bpe"].to_dict()
+    del saved["truecaser"]
+    assert PieceTokenizer.from_dict(saved) == TOKENIZERS["bpe"]
 
 
 @pytest.mark.parametrize("joint", [False, True])

@@ -75,6 +75,17 @@ def test_an_exception_is_one_pair(spacing: Spacing) -> None:
     assert odd.join(["they", "can", "not", "cars", "-", "x", "-", "y"]) == "they cannot cars -x-y"
 
 
+def test_counts_of_parts_of_a_text_add_up() -> None:
+    """Each process counts some lines."""
+    whole = SpacingCounts()
+    for lines in (["a~b"], ["a b"], ["a~b"], ["c d"]):
+        part = SpacingCounts()
+        for line in lines:
+            part.add(*cut(line))
+        whole.update(part)
+    assert whole.learn() == learned(["a~b", "a b", "a~b", "c d"])
+
+
 def test_the_majority_decides_for_a_pair_seen_both_ways() -> None:
     assert learned(["a~b", "a~b", "a b"]).join(["a", "b"]) == "ab"
     assert learned(["a~b", "a b"]).join(["a", "b"]) == "a b"

@@ -44,6 +44,7 @@ def test_words(language: str, line: str, tokens: list[str]) -> None:
 
 def test_lower_case_comes_before_cutting() -> None:
     assert list(WordTokenizer("en", lowercase=True).tokenize(["A Cat."])) == [["a", "cat", "."]]
+    assert list(WordTokenizer("tr", lowercase=True).tokenize(["IŞIK İzi"])) == [["ışık", "izi"]]
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\r", "\v", "\f"])

@@ -165,6 +165,38 @@ def test_a_second_signal_gets_through_where_another_is_ignored(monkeypatch: pyte
 
 
 @POSIX
+def test_a_closed_terminal_does_not_end_what_a_second_signal_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupt, "ECHO", 0)
+    got: list[int] = []
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, lambda number, frame: got.append(number)) for number in numbers]
+    try:
+        with InterruptGuard():
+            for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
+                os.kill(os.getpid(), number)
+        assert got == [signal.SIGTERM]
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+@POSIX
+def test_a_closed_terminal_ends_no_process_that_is_shutting_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupt, "ECHO", 0)
+    ended: list[int] = []
+    monkeypatch.setattr("translate.training.interrupt.os._exit", ended.append)
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    try:
+        with second_signal_ends(grace=0):
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGHUP)
+                time.sleep(0.1)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert ended == []
+
+
+@POSIX
 @pytest.mark.slow
 def test_a_second_signal_leaves_a_process_alone_that_ends_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupt, "ECHO", 0)

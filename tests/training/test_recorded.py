@@ -126,6 +126,26 @@ def test_no_more_shapes_are_recorded_than_agreed(monkeypatch: pytest.MonkeyPatch
     assert len(recorded) == 2 + 1
 
 
+def test_the_figures_of_a_pass_outlast_the_next_one() -> None:
+    """A graph writes them into the same memory each time."""
+
+    def record(work: Work) -> Work:
+        place = torch.zeros(2)
+
+        def again() -> Any:
+            found = work()
+            return place.copy_(found) if isinstance(found, Tensor) and found.shape == place.shape else found
+
+        return again
+
+    update = recorded_update(small_model(), record)
+    for _ in range(2):
+        update.begin()
+        first, second = (update.add(made, 1.0, last=made is UPDATES[3][0]) for made in (UPDATES[0][0], UPDATES[3][0]))
+        update.step(0.01)
+    assert not torch.equal(first, second)
+
+
 @pytest.mark.parametrize("number", range(6))
 def test_updates_go_on_when_recording_fails(number: int, caplog: pytest.LogCaptureFixture) -> None:
     recorded: list[Work] = []
@@ -218,6 +238,21 @@ def test_a_table_that_recordings_read_outlives_the_longer_one_in_its_place() -> 
     for name, table in model.named_buffers():
         assert tables[name]() is not table
         assert tables[name]() is not None
+
+
+def test_tables_are_freed_with_the_recordings_that_read_them() -> None:
+    model = small_model()
+    update = recorded_update(model)
+    for _ in range(2):
+        update.begin()
+        update.add(UPDATES[0][0], 1.0, last=True)
+        update.step(0.01)
+    tables = [weakref.ref(table) for table in model.buffers()]
+    for module in model.modules():
+        if isinstance(module, SinusoidalPositions):
+            module(0, 1000)
+    assert update.give_up_memory()
+    assert [table() for table in tables] == [None] * len(tables) != []
 
 
 @pytest.mark.parametrize("lengths", [(600, 5), (5, 700)], ids=["source", "target"])

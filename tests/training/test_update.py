@@ -8,9 +8,10 @@ from test_recorded import CPU, UPDATES, small_model
 from torch import Tensor
 
 from translate.config.training import TrainingConfig
+from translate.data.batching import Batch
 from translate.model.rows import ROWS
 from translate.training.parallel import Single
-from translate.training.update import Update
+from translate.training.update import Pass, Update
 
 
 def passed(dtype: torch.dtype, clip_norm: float | None) -> tuple[Update, Tensor]:
@@ -40,6 +41,21 @@ def test_rows_of_scores_are_a_multiple_where_each_number_of_rows_costs_machine_c
     assert labels % ROWS > 0
     assert len(passed(torch.float32, None)[1]) == labels
     assert len(passed(torch.bfloat16, None)[1]) == labels + -labels % ROWS
+
+
+def test_a_pass_without_weight_counts_nothing_and_the_last_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may have one pass more, and gradients are averaged once."""
+    update, told, add = passed(torch.float32, None)[0], [], Update.add
+
+    def noted(self: Update, batch: Batch, share: float, *, last: bool) -> Tensor:
+        told.append((share, last))
+        return add(self, batch, share, last=last)
+
+    monkeypatch.setattr(Update, "add", noted)
+    passes = [Pass(UPDATES[0][0], 1), Pass(UPDATES[0][1], 1), Pass(UPDATES[1][0], 0)]
+    sums = update.gradients([passes], 10.0)
+    assert told == [(0.1, False), (0.1, False), (0.0, True)]
+    torch.testing.assert_close(sums, update.gradients([passes[:2]], 10.0))
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.01, 1e9])

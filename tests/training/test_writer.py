@@ -93,6 +93,15 @@ def test_memory_is_reserved_and_kept(writer: Writer) -> None:
     assert places == [reserved, reserved]
 
 
+def test_copies_of_parameters_remember_no_operations(writer: Writer) -> None:
+    """Otherwise those of a whole run would be kept, one for each file."""
+    copies: list[Tensor] = []
+    for value in (1.0, 2.0):
+        writer.later("snapshots", weights(value), lambda found: copies.extend(found.values()))
+    writer.wait()
+    assert not any(copy.requires_grad for copy in copies)
+
+
 def fail(_: Mapping[str, Tensor]) -> None:
     raise CheckpointError("cannot write")
 

@@ -92,8 +92,8 @@ def read_lines(path: Path) -> list[str]:
 def read_blocks(path: Path) -> Iterator[list[str]]:
     """The lines of a UTF-8 text, plain, .gz or .zst, without their ends, in lists of some thousands.
 
-    Only a line feed, with or without one carriage return before it, ends a line; other separators, such as U+2028, are
-    part of the sentence.
+    Only a line feed ends a line, and takes one carriage return before it with it, as does the end of the file; other
+    separators, such as U+2028, are part of the sentence.
 
     Raises:
         DataError: the file is missing, unreadable, a folder, damaged or not UTF-8, or the library for .zst is missing.
