@@ -18,7 +18,7 @@ from translate.data.dataset import Ids
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.fitting import FittingBatches, batch_tokens, with_batch_tokens
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.rescore import log_probabilities
+from translate.decoding.rescore import log_probabilities, tokens_scored
 from translate.decoding.search import search, tokens_read
 from translate.device import prepare_cpu, resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
@@ -196,7 +196,8 @@ class Translator:
 
         `settings` and `first_line` are as in `n_best`; of the settings, only those count that limit how much of a
         line is read. The probability is that of the tokens that the tokenizer makes of the text, although other tokens
-        may spell the same text. A word that is not in the vocabulary counts as the token for unknown words.
+        may spell the same text; 0 for more tokens than any search with these settings would give. A word that is not
+        in the vocabulary counts as the token for unknown words.
 
         Raises:
             TypeError: one of them is a single text, or contains something that is not text.
@@ -215,6 +216,7 @@ class Translator:
         targets = self.saved.target.encode(translations)
         self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
         warn_of_unknown(self.saved.source, sources, first_line, "the output is unreliable")
+        self._warn_of_unscored(targets, settings, first_line)
         warn_of_unknown(self.saved.target, targets, first_line, "the probability of this translation means little")
         found = self._in_batches_that_fit(
             lambda tokens: log_probabilities(self.model, sources, targets, with_batch_tokens(settings, tokens)),
@@ -263,6 +265,21 @@ class Translator:
         if self.predicts_labels:
             return text
         return LINE_BREAK.sub(lambda found: " " if found.end() < len(text) else "", text)
+
+    def _warn_of_unscored(self, targets: Sequence[Ids], settings: DecodingConfig, first_line: int) -> None:
+        """Warn of translations with more tokens than any search may find."""
+        most = tokens_scored(self.model, settings)
+        remedy = "; raise max_source (--max-source) to score it" if most < self.model.longest - 1 else ""
+        long = [(number, len(target)) for number, target in enumerate(targets, start=first_line) if len(target) > most]
+        if long:
+            log.warning(
+                "line %d: the translation has %d tokens, and no search gives more than %d, so its probability counts "
+                "as 0%s%s",
+                *long[0],
+                most,
+                remedy,
+                more_like_it(long),
+            )
 
     def _warn_of_long(self, sources: Sequence[Ids], read: int, first_line: int) -> None:
         """Warn of lines of which only `read` tokens are read, and of those longer than any in training."""

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import math
 import os
 import re
 import signal
@@ -294,6 +295,21 @@ def test_given_translations_are_scored(
     )
     assert translate("--score", file, "--n-best", "2", "--beam-size", "1", *lines) == Outcome(
         2, "", "error: --score translates nothing: leave out --n-best and --beam-size\n"
+    )
+
+
+def test_given_translations_that_are_too_long(translate: Call, translator: Translator, tmp_path: Path) -> None:
+    ratio, extra = translator.config.decoding.max_ratio, translator.config.decoding.max_extra
+    assert ratio is not None
+    most = math.ceil(ratio) + extra + 1  # One that is cut off has no end, but another token in its place.
+    given = write_lines(tmp_path / "given", [" ".join(["il"] * count) for count in (most, most + 1, most + 2)])
+    said = translate("--score", given, "--max-source", "1", "el", "el", "el")
+    assert said.code == 0
+    assert said.out.split("\n")[1:3] == ["-inf", "-inf"]
+    assert float(said.out.split("\n")[0]) > -math.inf
+    assert said.err == (
+        f"line 2: the translation has {most + 1} tokens, and no search gives more than {most}, so its probability "
+        "counts as 0; raise max_source (--max-source) to score it (more such lines: 1)\n"
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from translate.config.data import DataConfig, FilterConfig
 from translate.data.checks import (
     check_variety,
+    log_unknown_share,
     refuse_swapped_files,
     warn_of_copies,
     warn_of_long_lines,
@@ -20,6 +21,7 @@ from translate.data.checks import (
 from translate.data.corpus import TextInMemory, TextPair, TextPart
 from translate.data.dataset import Dataset, EncodedText
 from translate.errors import ConfigError, DataError
+from translate.text.vocabulary import UNK
 
 RNG = np.random.default_rng(1)
 SOURCE = RNG.integers(1, 30, 2000)
@@ -229,3 +231,19 @@ def test_validation_text_that_is_the_training_text_is_warned_of_once(caplog: pyt
     text = TextPair("train", ["a"], ["b"], "1", "2", "x")
     warn_of_copies(text, replace(text, name="val"))
     assert caplog.messages == ["the validation text is the training text: its scores say nothing about unseen text"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (1, 0, "val: less than 0.1% of the source tokens are out of vocabulary"),
+        (2, 20, "val: 0.1% of the source tokens and 1.0% of the target tokens are out of vocabulary"),
+        (0, 3, "val: 0.1% of the target tokens are out of vocabulary"),
+        (0, 0, None),
+    ],
+)
+def test_how_much_is_unknown(source: int, target: int, message: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    sides = [EncodedText.of([[UNK] * unknown + [5] * (2000 - unknown)]) for unknown in (source, target)]
+    log_unknown_share(Dataset("val", *sides))
+    assert caplog.messages == ([] if message is None else [message])

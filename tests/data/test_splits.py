@@ -111,8 +111,8 @@ def test_missing_folder(tmp_path: Path) -> None:
         f"No split 'val' in {root}: looked for val.de and val.en, plain, .gz or .zst (or under the name valid or "
         f"validation or dev). The folder {root} does not exist. "
         "Set data.root (--data-root) to the folder that has them, or name two files: "
-        "{source: FILE, target: FILE} (--source FILE --reference FILE), or data.download=true "
-        "to download Multi30k."
+        "{source: FILE, target: FILE} (--source FILE --reference FILE), or train with "
+        "data.download=true to download Multi30k."
     )
 
 

@@ -119,6 +119,15 @@ def test_the_longest_that_a_search_may_find_has_a_probability() -> None:
     assert longer == -math.inf
 
 
+@pytest.mark.parametrize(("settings", "most"), [({}, 19), ({"max_ratio": 1.5}, 17), ({"max_extra": 0}, 9)])
+def test_a_target_longer_than_any_search_gives_is_not_scored(settings: dict[str, Any], most: int) -> None:
+    """Otherwise one line of a million tokens takes gigabytes and minutes, in a single operation."""
+    limits = config(**{"max_source": 4, "max_extra": 10, "batch_tokens": 100, "max_ratio": 2.0} | settings)
+    longest, longer = log_probabilities(random_model(), [[4], [4]], [[5] * most, [5] * (most + 1)], limits)
+    assert -math.inf < longest < 0.0
+    assert longer == -math.inf
+
+
 def test_no_more_of_a_source_than_a_search_reads() -> None:
     settings = config(max_source=3, batch_tokens=100)
     cut, whole, more = log_probabilities(

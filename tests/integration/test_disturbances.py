@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from threading import RLock, Timer
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -154,6 +154,24 @@ def test_the_run_is_not_finished_before_its_last_state_is_written(
     assert not run.finished.exists()
     assert newest_state(run)[1]["step"] == 14
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+def test_training_ends_with_the_next_update_if_a_state_cannot_be_written(tiny: TinyProject) -> None:
+    """Not when the next state is due, before which nothing would be saved."""
+    update, steps = Trainer._update, []
+
+    def after_writing(trainer: Trainer, batches: Any) -> None:
+        while trainer.states.store.unwritten() is not None:
+            time.sleep(0.01)
+        update(trainer, batches)
+        steps.append(trainer.progress.step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "_update", after_writing)
+        fill_before_state(patch, 1)
+        with pytest.raises(CheckpointError, match=r"cannot write .*step-00000003\.safetensors: No space left on"):
+            train(tiny.config("training.checkpoint_every=3", "training.validate_every=20"))
+    assert steps == [1, 2, 3, 4]
 
 
 def test_an_interruption_does_not_say_saved_before_it_is(tiny: TinyProject) -> None:

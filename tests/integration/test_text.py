@@ -193,9 +193,7 @@ def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.Lo
     write_split(corpus, "train", source, target)
     write_split(corpus, "val", ["x y", *source[:9]], target[:10])
     train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
-    assert re.search(
-        r"val: \d+\.\d% of the source tokens and 0\.0% of the target tokens are out of vocabulary", caplog.text
-    )
+    assert re.search(r"val: \d+\.\d% of the source tokens are out of vocabulary", caplog.text)
     caplog.clear()
     write_split(corpus, "val", ["x y", "z"], target[:2])
     train(tiny.config(f"data.root={corpus}", "training.max_steps=1"), overwrite=True)

@@ -192,5 +192,9 @@ def log_unknown_share(valid: Dataset) -> None:
     shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (valid.source, valid.target)]
     if max(shares) > 0:
         tell = log.warning if max(shares) > MUCH else log.info
-        of_each = [f"{share:.1%} of the {side} tokens" for share, side in zip(shares, SIDES, strict=True)]
+        of_each = [
+            f"{share:.1%} of the {side} tokens" if share >= 0.001 else f"less than 0.1% of the {side} tokens"
+            for share, side in zip(shares, SIDES, strict=True)
+            if share > 0
+        ]
         tell("%s: %s are out of vocabulary", valid.name, " and ".join(of_each))

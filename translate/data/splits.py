@@ -136,7 +136,7 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         "(--source FILE --reference FILE)"
     )
     if not root.exists() and {source, target} == {"de", "en"} and any(name in DOWNLOADED_SPLITS for name in names):
-        remedy += ", or data.download=true to download Multi30k"
+        remedy += ", or train with data.download=true to download Multi30k"
     state += what_is_no_file(root, [f"{split}.{source}", f"{split}.{target}"])
     if ending:
         state += f" A split is named without the ending of its files: did you mean {split.removesuffix(ending)}?"

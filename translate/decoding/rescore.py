@@ -18,7 +18,7 @@ from translate.data.batching import Batch, Indices, make_batch, split_into_batch
 from translate.data.dataset import Dataset, EncodedText, Ids
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.fitting import batch_tokens
-from translate.decoding.search import tokens_read
+from translate.decoding.search import most_written, tokens_read
 from translate.model.build import Model
 from translate.threads import divided, no_check, workers_for
 
@@ -31,18 +31,23 @@ def log_probabilities(
     """The natural logarithm of the probability of each target, including its end, given its source.
 
     Ids are without bos and eos. A source with too many tokens is truncated, as in a search with `config`; a target with
-    too many has the probability 0, because no search could find it. A source without tokens has only the empty
-    translation.
+    more than `tokens_scored` has the probability 0. A source without tokens has only the empty translation.
     """
     read = [source[: tokens_read(model, config)] for source in sources]
     pairs = Dataset("given translations", EncodedText.of(read), EncodedText.of(targets))
     lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
-    possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= model.longest))
+    possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= 1 + tokens_scored(model, config)))
     most_tokens = batch_tokens(config, next(model.parameters()).device)
     for places, sums in teacher_forced(model, pairs, possible, _log_probability, max_tokens=most_tokens):
         found[places] = sums
     return found
+
+
+def tokens_scored(model: Model | Ensemble, config: DecodingConfig) -> int:
+    """How many tokens (without eos) a target may have: no search with `config` gives more, whatever the source."""
+    most = most_written(model, config, np.array([tokens_read(model, config)])).item()  # without eos, if it is cut off
+    return min(most, model.longest - 1)
 
 
 def _log_probability(batch: Batch, logits_NV: Tensor) -> NDArray[np.float64]:

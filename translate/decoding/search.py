@@ -84,10 +84,7 @@ def _search_batch(
     device = next(model.parameters()).device
     source_BS, mask_BS = pad_rows([np.append(source, EOS) for source in sources])
     state = model.start(source_BS.to(device), mask_BS.to(device))
-    lengths = mask_BS.sum(1).numpy() - 1
-    # Rounded first, because 2.2 * 25 is slightly more than 55.
-    most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * lengths, 6)).astype(np.int64) + config.max_extra + 1
-    limits = torch.from_numpy(np.minimum(most, model.longest)).to(device)
+    limits = torch.from_numpy(most_written(model, config, mask_BS.sum(1).numpy() - 1)).to(device)
     forbidden = torch.tensor(FORBIDDEN, device=device)
 
     def step(last_BK: Tensor, state: Any) -> Tensor:
@@ -145,3 +142,10 @@ def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_ex
 def tokens_read(model: Model | Ensemble, config: DecodingConfig) -> int:
     """How many tokens of a source (without eos) are read at most: what the settings and the model's positions allow."""
     return min(config.max_source, model.longest - 1)
+
+
+def most_written(model: Model | Ensemble, config: DecodingConfig, read: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many tokens, including eos, a translation may have for so many of a source, without eos."""
+    # Rounded first, because 2.2 * 25 is slightly more than 55.
+    most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * read, 6)).astype(np.int64) + config.max_extra + 1
+    return np.minimum(most, model.longest)

@@ -53,6 +53,10 @@ class StateStore:
         """The update after which the newest state was copied, if that state is not written yet."""
         return None if self._newest is None or self._newest[1].done() else self._newest[0]
 
+    def check(self) -> None:
+        """CheckpointError if a file could not be written."""
+        self._writer.check()
+
     def wait(self) -> None:
         """Wait until everything is written. CheckpointError if that failed."""
         self._writer.wait()

@@ -65,6 +65,10 @@ class States:
             )
         self.wait()
 
+    def check(self) -> None:
+        """CheckpointError, in the process that writes, if a file could not be written."""
+        self.store.check()
+
     def wait(self) -> None:
         """Wait until everything is written. CheckpointError if that failed."""
         self.learner.processes.on_first(self.store.wait)

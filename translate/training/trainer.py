@@ -108,6 +108,7 @@ class Trainer:
         start = self.progress.step
         for batches in self._updates_ahead():
             self._update(batches)
+            self.states.check()  # Not only when the next state is due: until then, nothing more would be saved.
             if self.progress.step == start + 1:  # The first update has created the optimizers' state.
                 self.states.reserve()
             if self.progress.step % self.config.log_every == 0:

@@ -35,8 +35,7 @@ class Writer:
         Raises:
             CheckpointError: an earlier file could not be written.
         """
-        if self._last is not None and self._last.done():
-            self._last.result()
+        self.check()
         copies = self._memory_for(kind, tensors)
         for name, tensor in tensors.items():
             copies[name].copy_(tensor.detach())
@@ -51,6 +50,11 @@ class Writer:
                 copy.zero_()
 
         self._do(kind, touch)
+
+    def check(self) -> None:
+        """CheckpointError if a file could not be written."""
+        if self._last is not None and self._last.done():
+            self._last.result()
 
     def wait(self) -> None:
         """Wait until everything is written. CheckpointError if that failed."""
