@@ -1,6 +1,7 @@
 """Text in, text out: as many translations as lines, whatever stands in them."""
 
 import logging
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -315,6 +316,33 @@ def test_a_line_that_just_fits_learned_positions(learned: Translator, caplog: py
         seven, eight = learned.translate(["Hund " * 7, "Hund " * 8])
     assert caplog.messages == ["line 2 has 8 tokens and is truncated to the first 7"]
     assert seven == eight
+
+
+@pytest.mark.parametrize(
+    ("tokens", "settings", "most", "advice"),
+    [
+        (7, {"max_source": 2, "max_extra": 0}, 5, "; raise max_source (--max-source) to score it"),
+        (8, {"max_source": 2, "max_extra": 0}, 5, ""),  # It has no place in the model.
+        (7, {"max_ratio": 0.3, "max_extra": 0}, 4, ""),  # A source as long as the model can read would not help.
+        (8, {}, 7, ""),
+    ],
+)
+def test_translations_too_long_to_be_scored(
+    tokens: int,
+    settings: dict[str, Any],
+    most: int,
+    advice: str,
+    learned: Translator,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = learned.settings(**{"max_ratio": 2.0, **settings})
+    with caplog.at_level(logging.WARNING, "translate"):
+        whole, longer = learned.log_probabilities(["Hund"] * 2, ["dog " * most, "dog " * tokens], limits)
+    assert whole > longer == -math.inf
+    assert caplog.messages == [
+        f"line 2: the translation has {tokens} tokens, and no search gives more than {most}, so its probability counts "
+        f"as 0{advice}"
+    ]
 
 
 # --- settings --------------------------------------------------------------------------------------------------------

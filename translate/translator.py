@@ -195,9 +195,9 @@ class Translator:
         """The natural logarithm of the probability of each line's translation, including its end.
 
         `settings` and `first_line` are as in `n_best`; of the settings, only those count that limit how much of a
-        line is read. The probability is that of the tokens that the tokenizer makes of the text, although other tokens
-        may spell the same text; 0 for more tokens than any search with these settings would give. A word that is not
-        in the vocabulary counts as the token for unknown words.
+        line is read, and how long a translation may be. The probability is that of the tokens that the tokenizer makes
+        of the text, although other tokens may spell the same text; 0 for more tokens than any search with these
+        settings would give. A word that is not in the vocabulary counts as the token for unknown words.
 
         Raises:
             TypeError: one of them is a single text, or contains something that is not text.
@@ -269,9 +269,12 @@ class Translator:
     def _warn_of_unscored(self, targets: Sequence[Ids], settings: DecodingConfig, first_line: int) -> None:
         """Warn of translations with more tokens than any search may find."""
         most = tokens_scored(self.model, settings)
-        remedy = "; raise max_source (--max-source) to score it" if most < self.model.longest - 1 else ""
         long = [(number, len(target)) for number, target in enumerate(targets, start=first_line) if len(target) > most]
         if long:
+            can_be_raised = (
+                tokens_read(self.model, settings) < self.model.longest - 1 and long[0][1] < self.model.longest
+            )
+            remedy = "; raise max_source (--max-source) to score it" if can_be_raised else ""
             log.warning(
                 "line %d: the translation has %d tokens, and no search gives more than %d, so its probability counts "
                 "as 0%s%s",

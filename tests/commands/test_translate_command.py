@@ -313,6 +313,11 @@ def test_given_translations_that_are_too_long(translate: Call, translator: Trans
     )
 
 
+def test_no_limit_at_all_is_no_limit(translate: Call, tmp_path: Path) -> None:
+    given = write_lines(tmp_path / "given", ["il gatto"])
+    assert translate("--score", given, "--max-source", 2**63 - 1, "el gato") == translate("--score", given, "el gato")
+
+
 def test_given_translations_of_unknown_words(translate: Call, tmp_path: Path) -> None:
     said = translate("--score", write_lines(tmp_path / "given", ["il gatto", "你 好"]), "el gato", "el gato")
     assert said.code == 0

@@ -147,5 +147,5 @@ def tokens_read(model: Model | Ensemble, config: DecodingConfig) -> int:
 def most_written(model: Model | Ensemble, config: DecodingConfig, read: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many tokens, including eos, a translation may have for so many of a source, without eos."""
     # Rounded first, because 2.2 * 25 is slightly more than 55.
-    most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * read, 6)).astype(np.int64) + config.max_extra + 1
-    return np.minimum(most, model.longest)
+    most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * read, 6)) + config.max_extra + 1
+    return np.minimum(most, min(model.longest, 2**53)).astype(np.int64)

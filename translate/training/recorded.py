@@ -120,7 +120,10 @@ class RecordedUpdate(Update):
         return None
 
     def _give_up(self, why: str) -> None:
-        """Forget everything recorded, which frees its memory, and record no more."""
+        """Forget everything recorded, and record no more.
+
+        This frees its memory, which PyTorch may keep, however, after an operation that it could not record.
+        """
         self._given_up, self._recording = True, False
         self._passes.clear()
         self._tables.clear()
@@ -164,7 +167,10 @@ class CudaGraphs:
         self._memory = torch.cuda.graph_pool_handle()
 
     def __call__(self, work: Work) -> Work:
-        """Record `work`, which runs once. RuntimeError if memory runs out, or if PyTorch cannot record that."""
+        """Record what `work` launches, which first happens when it is replayed.
+
+        RuntimeError if memory runs out, or if PyTorch cannot record that.
+        """
         try:
             return self._recorded(work)
         except RuntimeError:
