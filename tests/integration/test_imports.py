@@ -47,6 +47,17 @@ def test_encoded_text_is_trained_on_validated_and_scored_without_spacy_and_torch
     assert_same_run(RunFolder(output), here)
 
 
+def test_words_are_cut_without_pytorch_which_can_still_be_imported() -> None:
+    """Each process of pool.py would take a second and 180 MB for it, because spaCy imports it if it can."""
+    code = """
+from translate.text.words import WordTokenizer
+print(*WordTokenizer("en").tokenize(["A cat."]), "torch" in sys.modules)
+import torch
+print(torch.ones(1).item())
+"""
+    assert python(code) == "['A', 'cat', '.'] False\n1.0\n"
+
+
 @pytest.mark.slow
 def test_a_saved_model_translates_without_torchtext_and_without_the_corpus(tiny: TinyProject) -> None:
     model = train(tiny.config()).model.rename(tiny.folder / "alone.safetensors")

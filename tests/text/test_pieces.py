@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from translate.config.text import TextConfig
 from translate.data.splits import open_split
 from translate.errors import ConfigError, DataError
+from translate.text import piece_learning, pieces
 from translate.text.build import build_codecs
 from translate.text.casing import Truecaser
 from translate.text.piece_learning import LEARNERS, _splitter, learn_pieces
@@ -378,6 +379,42 @@ else:
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+@pytest.mark.parametrize(("asked", "inside"), [(None, "true"), ("false", "false"), ("true", "true")])
+def test_the_library_has_several_threads_only_to_learn_unigram_pieces(
+    asked: str | None, inside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more, a process that is forked later would wait for them forever."""
+    learn, seen = piece_learning._trained, []
+    monkeypatch.setattr(pieces, "ASKED", asked)
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", asked or "false")
+
+    def noted(*inputs: Any) -> Any:
+        seen.append(os.environ["TOKENIZERS_PARALLELISM"])
+        return learn(*inputs)
+
+    monkeypatch.setattr(piece_learning, "_trained", noted)
+    for kind in ("bpe", "unigram", "wordpiece"):
+        learn_pieces([("en", LINES * 50)], kind=kind, **SETTINGS[kind])
+    assert seen == [asked or "false", inside, asked or "false"]
+    assert os.environ["TOKENIZERS_PARALLELISM"] == (asked or "false")
+
+
+def test_unigram_pieces_are_the_same_on_one_core_and_on_all() -> None:
+    program = f"""
+import hashlib, logging
+from translate.text.piece_learning import learn_pieces
+logging.getLogger("translate").setLevel("ERROR")
+(tokenizer,) = learn_pieces([("en", {LINES!r} * 50)], kind="unigram", **{SETTINGS["unigram"]!r})
+print(hashlib.sha256(tokenizer.state.encode()).hexdigest())
+"""
+    found = set()
+    for variables in ({"TOKENIZERS_PARALLELISM": "false"}, {"RAYON_NUM_THREADS": "2"}, {"RAYON_NUM_THREADS": "7"}):
+        kept = {key: value for key, value in os.environ.items() if key != "TOKENIZERS_PARALLELISM"}
+        command = [sys.executable, "-c", program]
+        found.add(subprocess.run(command, stdout=subprocess.PIPE, cwd=ROOT, env=kept | variables, check=True).stdout)
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("kind", sorted(WITH_WORDS))

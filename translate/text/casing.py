@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 TWO_I = {"tr", "tur", "az", "aze", "azj", "azb", "crh", "gag"}
 DUTCH = {"nl", "nld", "dut"}
@@ -68,6 +69,7 @@ def has_two_i(language: str) -> bool:
     return base_code(language) in TWO_I
 
 
+@cache
 def base_code(language: str) -> str:
     """The code of a language without region and script: that of "zh-CN" and "zh_Hant" is "zh"."""
     return re.split("[-_]", language.lower())[0]

@@ -7,6 +7,7 @@ joining does without it.
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,8 @@ from translate.text.casing import Truecaser, lower
 WITH_WORDS = {"bpe", "wordpiece", "unigram"}
 UNKNOWN, UNKNOWN_ID = "<unk>", 0  # the library's; a Vocabulary has its own
 CONTINUES = "##"  # WordPiece's prefix for pieces that continue a word
+PARALLEL = "TOKENIZERS_PARALLELISM"  # the environment variable that the library reads before each of its tasks
+ASKED = os.environ.get(PARALLEL)
 BYTES = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)}
 
 
@@ -126,8 +129,8 @@ def _written(tokens: Iterable[str]) -> str:
 
 
 def hugging_face() -> Any:
-    """Hugging Face's `tokenizers`, on one thread: more would save nothing here, and older versions warn about forks."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    """Hugging Face's `tokenizers`, on one thread: it has others only inside `on_all_cores`."""
+    os.environ.setdefault(PARALLEL, "false")
     try:
         import tokenizers
     except ModuleNotFoundError as error:
@@ -136,3 +139,17 @@ def hugging_face() -> Any:
             "pip install tokenizers. Text that is already in data.cache does not need it"
         ) from error
     return tokenizers
+
+
+@contextmanager
+def on_all_cores() -> Iterator[None]:
+    """Let the library use all cores inside, unless the environment says otherwise.
+
+    Outside it does not, because a process that is forked after it had several threads would wait for these forever.
+    """
+    usual = os.environ[PARALLEL]
+    os.environ[PARALLEL] = ASKED or "true"
+    try:
+        yield
+    finally:
+        os.environ[PARALLEL] = usual
