@@ -175,7 +175,7 @@ def _learn_unigram(texts: Iterable[str], *, vocab_size: int, byte_fallback: bool
     trainer = library.trainers.UnigramTrainer(
         vocab_size=vocab_size + 2, show_progress=False, unk_token=UNKNOWN, special_tokens=[UNKNOWN]
     )
-    with on_all_cores():  # A third less time on two cores. The trainers of the other kinds would take longer.
+    with on_all_cores():  # A third less time on two cores. BPE would take longer.
         learned = _trained(library.Tokenizer(library.models.Unigram()), trainer, parts)["vocab"]
     # The trainer sums in the random order of a hash table. So that every run learns the same, round scores to four
     # digits, which removes the noise (some 1e-11), and give the least score to the characters that it had pruned: it
