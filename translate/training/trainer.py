@@ -155,7 +155,7 @@ class Trainer:
         except Interrupted:
             torch.set_rng_state(random)  # When the run is resumed, it begins with this update.
             raise
-        sums = self._of_all_processes(own_sums)
+        sums, self.signal = self._of_all_processes(own_sums)
         norm = self.learner.update.clip()
         if math.isfinite(norm):
             self.learner.update.step(rate)
@@ -194,12 +194,11 @@ class Trainer:
         loss, nll = self.learner.update.gradients(passes, tokens).tolist()
         return Sums(loss, nll, own_tokens)
 
-    def _of_all_processes(self, own: Sums) -> Sums:
-        """The sums over all processes, which here also learn whether any of them has received a signal."""
+    def _of_all_processes(self, own: Sums) -> tuple[Sums, int]:
+        """The sums over all processes, and the number of a signal that any of them has received, or 0."""
         gathered = self.learner.processes.gather(own.loss, own.nll, own.tokens, self.guard.received or 0)
         loss, nll, tokens = gathered[:, :3].sum(0).tolist()
-        self.signal = int(gathered[:, 3].max())
-        return Sums(loss, nll, int(tokens))
+        return Sums(loss, nll, int(tokens)), int(gathered[:, 3].max())
 
     def _skip_update(self, norm: float) -> None:
         progress = self.progress
