@@ -103,11 +103,7 @@ def score(
         report = evaluate(
             hypotheses, text.target, saved.target.language, others=list(references.values()), tokens=tokens
         )
-        language = saved.target.language
-        for where, target in [("", text.target), *((f"{name}: ", lines) for name, lines in references.items())]:
-            source = [] if where else text.source  # once
-            for warning in filter(None, (form_warning(hypotheses, target), *text_warnings(source, target, language))):
-                log.warning("%s%s", where, warning)
+        warn_of_misleading_scores(hypotheses, text, references, saved.target.language)
     details = {
         "text": text.name,
         "variant": text.variant,
@@ -125,3 +121,13 @@ def score(
         "config": config_to_dict(saved.config),
     }
     return ScoredText(translations, report, details, text.blank_end)
+
+
+def warn_of_misleading_scores(
+    hypotheses: Sequence[str], text: TextInMemory, references: Mapping[str, Sequence[str]], language: str
+) -> None:
+    """Warn of what makes the scores of these translations misleading; names the further `references` in question."""
+    for where, target in [("", text.target), *((f"{name}: ", lines) for name, lines in references.items())]:
+        source = [] if where else text.source  # once
+        for warning in filter(None, (form_warning(hypotheses, target), *text_warnings(source, target, language))):
+            log.warning("%s%s", where, warning)
