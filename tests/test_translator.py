@@ -496,8 +496,8 @@ def test_models_made_in_memory_need_the_same_vocabularies_too(tmp_path: Path) ->
         Translator(one, replace(one, target=turned))
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
-def test_cuda_asked_for_and_not_there(tmp_path: Path) -> None:
+def test_cuda_asked_for_and_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError) as caught:
         Translator.load(save_model(tmp_path / "model.safetensors"), "cuda")
     assert str(caught.value) == (

@@ -599,7 +599,7 @@ def test_part_of_a_copy_is_a_copy(kept: str, call: Call, project: Project, tmp_p
     refused(call(main, "--config", copy / "config.yaml", "--resume"), which_is_meant(copy, original))
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
-def test_no_cuda(run: Run) -> None:
+def test_no_cuda(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     message = "device: cuda requested, but PyTorch finds no CUDA device; use device: auto or device: cpu"
     refused(run("device=cuda"), message)

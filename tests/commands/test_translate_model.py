@@ -114,7 +114,7 @@ def test_what_is_no_model(
     assert said.err.count("\n") == 1
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
-def test_no_cuda(translate: Call) -> None:
+def test_no_cuda(translate: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     message = "device: cuda requested, but PyTorch finds no CUDA device; use device: auto or device: cpu"
     assert translate("--device", "cuda", "el gato") == Outcome(2, "", f"error: {message}\n")
