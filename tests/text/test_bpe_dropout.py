@@ -1,5 +1,6 @@
 """Merges left out at random: as often as the paper says, and never a character lost."""
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
@@ -104,6 +105,20 @@ def segmentations(seed: int) -> Iterator[list[int]]:
 def test_random_numbers_are_the_callers() -> None:
     assert [*segmentations(1)] == [*segmentations(1)]
     assert [*segmentations(1)] != [*segmentations(2)]
+
+
+def test_memory_does_not_grow_with_parts_that_hardly_recur() -> None:
+    """As in languages without spaces."""
+    dropout, random = BpeDropout(CODEC, 0.1), Random(1)
+    lines = CODEC.encode(["".join(random.choices("lowernst", k=60)) for _ in range(300)])
+    tracemalloc.start()
+    try:
+        for ids in lines:
+            dropout.recut(ids, random)
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert grown < 500_000
 
 
 def test_the_same_merge_is_made_from_the_left() -> None:

@@ -4,8 +4,8 @@ Provilkov, Emelianenko, Voita: "BPE-Dropout: Simple and Effective Subword Regula
 learns the merges can leave them out, too, but takes no seed; here random numbers come from the caller.
 """
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import lru_cache, reduce
 from itertools import chain, pairwise
 from random import Random
 
@@ -13,7 +13,8 @@ from translate.text.codec import Codec
 from translate.text.pieces import BYTES, PieceTokenizer
 from translate.text.vocabulary import UNK
 
-CACHED = 2**16  # entries of each of the two caches, by part of a line and by state of a word: some tens of MB
+CACHED = 2**15  # entries of each of the two caches, by part of a line and by state of a word: some tens of MB
+LONGEST_CACHED = 16  # characters: longer parts, as in languages without spaces, hardly recur and take much memory
 PRIVATE = range(0xE000, 0xF900)  # code points to which Unicode gives no meaning
 
 Word = tuple[int, ...]  # the ids of the pieces of a part of a line, at some step between characters and final pieces
@@ -37,8 +38,8 @@ class BpeDropout:
         self._falls_back = next(iter(BYTES)) in codec.vocabulary
         merges = [codec.vocabulary.ids([left, right, left + right]) for left, right in codec.tokenizer.merges]
         self._merges = {(left, right): (rank, joined) for rank, (left, right, joined) in enumerate(merges)}
-        self._possible = lru_cache(CACHED)(self._find_possible)
-        self._usual_steps = lru_cache(CACHED)(self._find_usual_steps)
+        self._known_merges = lru_cache(CACHED)(self._find_possible)
+        self._known_parts = lru_cache(CACHED)(self._without_dropout)
 
     def recut(self, ids: Iterable[int], random: Random) -> list[int]:
         """Other ids for a line, given those of the codec; the same ones if no merge is left out."""
@@ -46,29 +47,39 @@ class BpeDropout:
         return list(chain.from_iterable(self._cut(part, random) for part in self._tokenizer.parts(pieces)))
 
     def _cut(self, part: str, random: Random) -> Word:
-        """The pieces of a part: by the cached steps without dropout up to the first merge that is left out."""
-        word: Word = ()
-        for word, possible in self._usual_steps(part):
+        """The pieces of a part: by the cached merges without dropout up to the first one that is left out."""
+        known = self._known_parts if len(part) <= LONGEST_CACHED else self._without_dropout
+        characters, merges, whole = known(part)
+        for made in range(len(merges)):
             if random.random() < self._share:
-                return self._finish(word, possible[1:], random)
+                return self._finish(reduce(_merged, merges[:made], characters), random)
+        return whole
+
+    def _finish(self, word: Word, random: Random) -> Word:
+        """The pieces that a word ends up as, given that its first possible merge is left out."""
+        possible = self._possible(word)[1:]
+        while (merge := self._first_kept(possible, random)) is not None:
+            word = _merged(word, merge)
+            possible = self._possible(word)
         return word
 
-    def _finish(self, word: Word, possible: Sequence[Merge], random: Random) -> Word:
-        """The pieces that a word ends up as; `possible` are its merges for which no draw has been made yet."""
+    def _first_kept(self, possible: Iterable[Merge], random: Random) -> Merge | None:
         for merge in possible:
             if random.random() >= self._share:
-                merged = _merged(word, merge)
-                return self._finish(merged, self._possible(merged), random)
-        return word
+                return merge
+        return None
 
-    def _find_usual_steps(self, part: str) -> list[tuple[Word, list[Merge]]]:
-        """From characters to pieces without dropout: the word at each step, and its possible merges."""
-        word = self._characters(part)
-        steps = [(word, self._possible(word))]
-        while steps[-1][1]:
-            word = _merged(word, steps[-1][1][0])
-            steps.append((word, self._possible(word)))
-        return steps
+    def _without_dropout(self, part: str) -> tuple[Word, list[Merge], Word]:
+        """The characters of a part, all of its merges, and its final pieces."""
+        characters = word = self._characters(part)
+        merges = []
+        while possible := self._possible(word):
+            merges.append(possible[0])
+            word = _merged(word, possible[0])
+        return characters, merges, word
+
+    def _possible(self, word: Word) -> list[Merge]:
+        return self._known_merges(word) if len(word) <= LONGEST_CACHED else self._find_possible(word)
 
     def _find_possible(self, word: Word) -> list[Merge]:
         """The possible merges in the order in which they were learned, then from the left."""
