@@ -190,7 +190,7 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
         trainer = bare_trainer(
             len(passes),
             model=model.to(device),
-            dataset=Dataset("train", EncodedText.of(job.source), EncodedText.of(job.target)),
+            dataset=Dataset(EncodedText.of(job.source), EncodedText.of(job.target)),
             plan=one_pass(job, passes[0]),
             config=config.training,
             device=device,

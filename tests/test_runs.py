@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from translate import runs
 from translate.errors import CheckpointError
 from translate.files import atomic_file
 from translate.runs import WRITTEN, RunFolder, newest_model
@@ -35,7 +34,7 @@ def test_a_mark_that_is_damaged_is_none(content: str, tmp_path: Path) -> None:
 
 
 def test_the_newest_run_may_lie_deeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.runs.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
     for number, name in enumerate(("one", "sweep/two")):
         run = RunFolder(tmp_path / "checkpoints" / name)
         run.make()
@@ -46,7 +45,7 @@ def test_the_newest_run_may_lie_deeper(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_newest_run_may_be_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.runs.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
     run = RunFolder(tmp_path / "large disk" / "run")
     run.make()
     run.model.touch()
@@ -164,7 +163,7 @@ def finished_run(project: Path, name: str, time: int) -> RunFolder:
 
 
 def test_the_newest_model_is_of_the_run_that_finished_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
     with pytest.raises(CheckpointError) as caught:
         newest_model()
     assert str(caught.value) == (

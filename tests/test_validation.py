@@ -39,7 +39,7 @@ def validator(
 ) -> TranslationValidator:
     """One that gives all translations as samples."""
     sides = EncodedText.of(GERMAN.encode(LINES)), EncodedText.of(target.encode(references))
-    dataset = Dataset("val", *sides)
+    dataset = Dataset(*sides)
     text = TextInMemory("val", LINES, references, source_sha256="", target_sha256="", variant="")
     decoding = decoding or DecodingConfig()
     batch = batch or BatchConfig()
@@ -74,7 +74,7 @@ def test_samples_are_spread_over_the_text() -> None:
 
 def test_no_sample_is_shown_twice() -> None:
     whole = validator()
-    dataset = Dataset("val", EncodedText.of([[4], [5]]), EncodedText.of([[4], [5]]))
+    dataset = Dataset(EncodedText.of([[4], [5]]), EncodedText.of([[4], [5]]))
     text = replace(whole.text, source=["a", "b"], target=["a", "b"])
     few = TranslationValidator(
         text=text, dataset=dataset, target=whole.target, decoding=whole.decoding, samples=3, batch=BatchConfig()

@@ -29,6 +29,11 @@ def project_root() -> Path:
     return _checkout() or Path.cwd()
 
 
+def checkpoints() -> Path:
+    """The folder of all runs, unless their configs name others."""
+    return project_root() / "checkpoints"
+
+
 def demo_corpus() -> Path | None:
     """The folder of the demo corpus; None if the package is installed without a checkout."""
     checkout = _checkout()

@@ -86,7 +86,6 @@ def train(
             return run
         precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
     dtype = processes.on_first(lambda: choose_dtype(config, device, precision))
-    identity["dtype"] = name_of(dtype)
     if "memory" not in config.training.plain:
         # In bfloat16, oneDNN also allocates memory for machine code, and two workers with one heap were slower.
         keep_memory(one_heap=dtype is torch.float32)
@@ -96,13 +95,14 @@ def train(
     processes.seed_each_process(config.seed)
     about = origin(text, device, dtype)
     last = config.training.average_last
-    dataset = training_set(config, text.train_set, text.codecs, model)
+    dataset = training_set(config, text, model)
     validate = validator(config, text)
     save_best = BestModel(run.model, config, text.codecs, about, writer)
     snapshots = Snapshots(run.snapshots, last, writer) if last else None
     learner = Learner(model, config.training, device, dtype, processes, updates_per_epoch=per_epoch)
     selection = ModelSelection(learner, validate, save_best, snapshots)
-    trainer = Trainer(learner, dataset, plan, selection=selection, states=States(learner, store, identity))
+    states = States(learner, store, {**identity, "dtype": name_of(dtype)})
+    trainer = Trainer(learner, dataset, plan, selection=selection, states=states)
     if reached is not None:
         trainer.resume(tensors, reached)
         del tensors  # as large as the model and its optimizer, which have copied them
@@ -128,8 +128,7 @@ def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
     Raises:
         CheckpointError: it holds a run that is neither to be resumed nor overwritten, or somebody's own files.
     """
-    assert config.output is not None, "load_config fills it in"
-    run = RunFolder(config.output)
+    run = RunFolder.of(config)
     run.make()
     if others := run.files_of_others():
         raise would_be_replaced(others[0])

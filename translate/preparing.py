@@ -65,7 +65,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
         warn_of_shifts(valid_set.source.lengths, valid_set.target.lengths, valid_text)
         warn_of_long_lines(valid_set, valid_text, config.data.filter.max_tokens)
     warn_of_truncated_sources(valid_set, valid_text, config.decoding.max_source)
-    log_unknown_share(valid_set)
+    log_unknown_share(valid_set, valid_text)
     encode_other_splits(corpora, cache, codecs)
     return PreparedText(text, valid_text, codecs, dataset, valid_set)
 
@@ -102,16 +102,18 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
     return plan
 
 
-def training_set(config: Config, dataset: Dataset, codecs: tuple[Codec, Codec], model: Model) -> TrainingSet:
-    """The pairs to train on: those of `dataset`, or with BPE-dropout the same ones cut differently in each epoch."""
+def training_set(config: Config, text: PreparedText, model: Model) -> TrainingSet:
+    """The pairs of an epoch: the same in each or, with BPE-dropout, cut differently in each."""
     tokenizer = config.text.tokenizer
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
-        return dataset
+        return text.train_set
     longest = min(config.data.filter.max_tokens, model.longest - 1)
-    resegmented = ResegmentedDataset(dataset, codecs, share=tokenizer.dropout, longest=longest, seed=config.seed)
+    resegmented = ResegmentedDataset(
+        text.train_set, text.codecs, share=tokenizer.dropout, longest=longest, seed=config.seed
+    )
     log.info(
         "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much",
-        dataset.name,
+        text.train.name,
         100 * (resegmented.lengthening() - 1),
     )
     return resegmented

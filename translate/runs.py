@@ -13,9 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+from translate.config.schema import Config
 from translate.errors import CheckpointError
 from translate.files import atomic_write, try_lock, writing
-from translate.paths import demo_corpus, exists, project_root, resolved
+from translate.paths import checkpoints, demo_corpus, exists, resolved
 from translate.storage import read_tensors, tensor_files
 
 WRITTEN = "# Written by training: all settings of this run.\n"  # begins its config.yaml
@@ -26,6 +27,12 @@ class RunFolder:
     """The files of one run."""
 
     path: Path
+
+    @classmethod
+    def of(cls, config: Config) -> "RunFolder":
+        """The folder that a run by this config leaves its files in."""
+        assert config.output is not None, "load_config fills it in"
+        return cls(config.output)
 
     @property
     def model(self) -> Path:
@@ -195,12 +202,12 @@ def would_be_replaced(file: Path) -> CheckpointError:
 
 def is_found(run: RunFolder) -> bool:
     """Whether the run is under checkpoints/, where `newest_model` looks."""
-    return resolved(_checkpoints()) in resolved(run.path).parents
+    return resolved(checkpoints()) in resolved(run.path).parents
 
 
 def newest_model() -> Path:
     """The model of the run under checkpoints/, at any depth, that finished last. CheckpointError if there is none."""
-    folder = _checkpoints()
+    folder = checkpoints()
     files = {*folder.glob("*/finished.json"), *folder.rglob("finished.json")}  # rglob does not follow links to folders
     finished = [run for file in files if (run := RunFolder(file.parent)).model.is_file()]
     if not finished:
@@ -211,7 +218,3 @@ def newest_model() -> Path:
             f"no finished run under {folder}; train one with: {train}, or name a model file with --checkpoint FILE"
         )
     return max(finished, key=lambda run: run.finished.stat().st_mtime).model
-
-
-def _checkpoints() -> Path:
-    return project_root() / "checkpoints"

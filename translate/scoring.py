@@ -14,7 +14,7 @@ from translate.config.decoding import DecodingConfig
 from translate.config.loading import config_to_dict
 from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory
-from translate.errors import ConfigError, DataError
+from translate.errors import DataError
 from translate.evaluation import EvaluationReport, evaluate
 from translate.files import atomic_write, writing
 from translate.paths import commit, exists, resolved
@@ -55,19 +55,6 @@ def beside(report: Path) -> Path:
     return report.with_suffix(".txt")
 
 
-def check_scores(translator: Translator, references: int, *, tokenized: bool) -> None:
-    """ConfigError if scores are asked for that do not exist: `tokenized` BLEU of labels or with several references.
-
-    Nor is there a score of labels with several references.
-    """
-    if translator.predicts_labels and tokenized:
-        raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
-    if tokenized and references > 1:
-        raise ConfigError("--tokenized-bleu compares with one reference: give only one --reference, or leave it out")
-    if translator.predicts_labels and references > 1:
-        raise ConfigError("each text has only one label; give only one --reference")
-
-
 def score(
     translator: Translator,
     text: TextInMemory,
@@ -80,7 +67,7 @@ def score(
     """Translate `text` and score the result; `tokenized` adds BLEU as the torchtext tutorials compute it.
 
     `references` are further translations of the whole text by their names, `checkpoints` the model files: the report
-    names both. Not all of them apply to every model: see check_scores.
+    names both. For a model of labels, neither further references nor `tokenized` apply.
 
     If the cache from training holds the encoded text, that is used, and scoring needs no tokenizer.
     """

@@ -29,13 +29,12 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
     path = config.training.start_from
     if path is None:
         return None
-    assert config.output is not None, "load_config fills it in"
-    own = RunFolder(config.output).model
+    own = RunFolder.of(config)
     if resume:
         with suppress(CheckpointError):
-            return SavedModel.load(own)
+            return SavedModel.load(own.model)
     # --overwrite would remove the model, and training would replace it.
-    if resolved(path).parent == resolved(config.output):
+    if resolved(path).parent == resolved(own.path):
         raise CheckpointError(f"{path} lies in the folder of this run; name another folder for the run: output=…")
     start = SavedModel.load(path)
     bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # on which weights and vocabularies depend

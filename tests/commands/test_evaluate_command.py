@@ -234,7 +234,7 @@ def test_translations_that_were_cut_off_are_counted(
 def test_the_newest_run_is_scored_and_the_report_lies_beside_it(
     call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("translate.runs.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
     run = shutil.copytree(project.model.parent, tmp_path / "checkpoints" / "newest")
     said = call(main, "--split", "test")
     assert said.err.startswith(f"model: {run}/model.safetensors\ntest: 20 pairs")

@@ -30,7 +30,7 @@ def test_several_models_translate_together(translate: Call, project: Project, mo
 def test_the_newest_finished_run_is_named(
     call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
-    monkeypatch.setattr("translate.runs.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
     for time, name in ((100, "old"), (300, "new"), (200, "other")):
         shutil.copytree(project.model.parent, tmp_path / "checkpoints" / name)
         os.utime(tmp_path / "checkpoints" / name / "finished.json", (time, time))
@@ -42,7 +42,7 @@ def test_the_newest_finished_run_is_named(
 
 
 def test_no_model_at_all(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.runs.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
     assert call(main, "el gato") == Outcome(
         2,
         "",

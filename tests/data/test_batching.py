@@ -155,7 +155,7 @@ def test_shapes_are_those_of_the_batches() -> None:
     pairs, rng = drawn(500), np.random.default_rng(1)
     plan = plan_of(pairs, max_tokens=150)
     source, target = (texts(rng, [pair[i] for pair in pairs]) for i in (0, 1))
-    dataset = Dataset("made up", source, target)
+    dataset = Dataset(source, target)
     epoch, shapes = plan.epoch(0), plan.shapes(0)
     batches = [make_batch(dataset, (epoch.batch(i) - 100) // 2) for i in range(len(epoch.batch_order))]
     real = [(int(batch.source_mask_BS.sum()), int(batch.target_mask_BT.sum())) for batch in batches]
@@ -205,7 +205,7 @@ def texts(rng: np.random.Generator, sizes: list[int]) -> EncodedText:
 
 def test_a_batch_by_hand() -> None:
     source, target = encoded([[9, 9], [4, 5, 6], [7]]), encoded([[8], [10, 11], [12, 13, 14]])
-    batch = make_batch(Dataset("made up", source, target), np.array([2, 1]))
+    batch = make_batch(Dataset(source, target), np.array([2, 1]))
     yes, no = True, False
     assert batch.source_BS.tolist() == [[7, EOS, PAD, PAD], [4, 5, 6, EOS]]
     assert batch.source_mask_BS.tolist() == [[yes, yes, no, no], [yes, yes, yes, yes]]
@@ -220,7 +220,7 @@ def test_a_batch_by_hand() -> None:
 def test_each_label_is_what_the_decoder_reads_next(sizes: list[tuple[int, int]], seed: int) -> None:
     rng = np.random.default_rng(seed)
     source, target = (texts(rng, [pair[i] for pair in sizes]) for i in (0, 1))
-    batch = make_batch(Dataset("made up", source, target), range(len(sizes)))
+    batch = make_batch(Dataset(source, target), range(len(sizes)))
     labels = batch.labels_N.split(batch.target_mask_BT.sum(1).tolist())
     for row, (s, t) in enumerate(sizes):
         assert batch.source_BS[row, : s + 1].tolist() == [*source[row].tolist(), EOS]
@@ -245,7 +245,7 @@ def test_lines_are_gathered_in_any_order(sizes: list[int], data: st.DataObject) 
 
 
 def test_to_moves_every_tensor() -> None:
-    batch = make_batch(Dataset("made up", encoded([[4]]), encoded([[5]])), [0])
+    batch = make_batch(Dataset(encoded([[4]]), encoded([[5]])), [0])
     moved = vars(batch.to(torch.device("meta")))
     assert len(moved) == 5
     assert {tensor.device.type for tensor in moved.values()} == {"meta"}

@@ -79,7 +79,7 @@ def test_the_place_is_that_in_its_corpus(caplog: pytest.LogCaptureFixture) -> No
 def test_lines_that_training_drops_make_validation_slow(caplog: pytest.LogCaptureFixture) -> None:
     lengths = [3, 200, 201, 4, 900]
     source, target = (EncodedText(np.zeros(9999, np.uint16), np.cumsum([0, *side])) for side in (lengths, [999] * 5))
-    valid, text = Dataset("val", source, target), replace(TEXT, name="val")
+    valid, text = Dataset(source, target), replace(TEXT, name="val")
     warn_of_long_lines(valid, text, 900)
     assert caplog.messages == []
     warn_of_long_lines(valid, text, 200)
@@ -91,9 +91,9 @@ def test_lines_that_training_drops_make_validation_slow(caplog: pytest.LogCaptur
 
 def test_sources_that_validations_truncate_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     lines = EncodedText.of([[5] * 10, [5] * 11])
-    warn_of_truncated_sources(Dataset("val", lines, lines), TEXT, 11)
+    warn_of_truncated_sources(Dataset(lines, lines), TEXT, 11)
     assert caplog.messages == []
-    warn_of_truncated_sources(Dataset("val", lines, lines), TEXT, 10)
+    warn_of_truncated_sources(Dataset(lines, lines), TEXT, 10)
     assert caplog.messages == [
         "train: pairs of which validations read only the first decoding.max_source (10) tokens: 1, the first in line "
         "2, of 11 tokens"
@@ -245,5 +245,5 @@ def test_validation_text_that_is_the_training_text_is_warned_of_once(caplog: pyt
 def test_how_much_is_unknown(source: int, target: int, message: str | None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "translate")
     sides = [EncodedText.of([[UNK] * unknown + [5] * (2000 - unknown)]) for unknown in (source, target)]
-    log_unknown_share(Dataset("val", *sides))
+    log_unknown_share(Dataset(*sides), replace(TEXT, name="val"))
     assert caplog.messages == ([] if message is None else [message])

@@ -224,7 +224,7 @@ def test_long_and_empty_texts_are_left_out_whatever_their_labels() -> None:
     lengths = [3, 0, 9, 10]
     source = EncodedText(np.zeros(sum(lengths), np.uint16), np.cumsum([0, *lengths]))
     target = EncodedText(np.zeros(4, np.uint16), np.arange(5))
-    dataset = Dataset("train.tsv", source, target, labelled=True)
+    dataset = Dataset(source, target, labelled=True)
     text = TextInMemory("train.tsv", [""] * 4, ["de"] * 4, "", "", "", unit="texts")
     pairs, report = select_texts(dataset, LabelledFilterConfig(max_tokens=9), text)
     assert pairs.tolist() == [0, 2]

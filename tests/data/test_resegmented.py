@@ -71,7 +71,7 @@ def test_epochs_seeds_pairs_and_sides_differ(encoded: Encoded) -> None:
     ways = [read(dataset.epoch(0)), read(dataset.epoch(1)), read(resegmented(encoded, seed=2).epoch(0))]
     assert ways[0] != ways[1] != ways[2] != ways[0]
     assert len({str(ways[0][line]) for line in range(2, len(GERMAN), 3)}) > 1  # four times the same line
-    german = Dataset("both", encoded[0].source, encoded[0].source)
+    german = Dataset(encoded[0].source, encoded[0].source)
     codec = encoded[1][0]
     same = ResegmentedDataset(german, (codec, codec), share=0.3, longest=200, seed=1).epoch(0)
     assert any(same.source[line].tolist() != same.target[line].tolist() for line in range(len(GERMAN)))

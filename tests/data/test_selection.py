@@ -23,7 +23,7 @@ def encoded(lengths: list[int]) -> EncodedText:
 def selected(pairs: list[tuple[str, str]], config: FilterConfig) -> tuple[list[int], list[str]]:
     text = parallel([source for source, _ in pairs], [target for _, target in pairs])
     source, target = (encoded([len(line.split()) for line in side]) for side in (text.source, text.target))
-    indices, report = select_pairs(Dataset("train", source, target), config, text)
+    indices, report = select_pairs(Dataset(source, target), config, text)
     assert indices.dtype == np.int32  # For millions of pairs, more would take room.
     return indices.tolist(), report
 
@@ -87,7 +87,7 @@ def test_identical_and_repeated_pairs_are_dropped_if_that_is_asked_for() -> None
 
 def test_a_repeated_pair_is_kept_where_it_weighs_most() -> None:
     text = parallel(["a", "b", "a", "c", "a", "b"], ["x"] * 6)
-    dataset = Dataset("train", encoded([1] * 6), encoded([1] * 6))
+    dataset = Dataset(encoded([1] * 6), encoded([1] * 6))
     parts = (TextPart("all", 2, 1), TextPart("clean", 3, 5), TextPart("more", 1, 1))
     indices, report = select_pairs(dataset, FilterConfig(repeated=True), replace(text, parts=parts))
     assert indices.tolist() == [1, 2, 3]
@@ -96,7 +96,7 @@ def test_a_repeated_pair_is_kept_where_it_weighs_most() -> None:
 
 def test_of_repeated_pairs_that_weigh_the_same_the_first_is_kept() -> None:
     text = parallel(["a", "b"] * 50, ["x"] * 100)
-    dataset = Dataset("train", encoded([1] * 100), encoded([1] * 100))
+    dataset = Dataset(encoded([1] * 100), encoded([1] * 100))
     parts = (TextPart("crawled", 50, 1), TextPart("clean", 50, 2))
     assert select_pairs(dataset, FilterConfig(repeated=True), replace(text, parts=parts))[0].tolist() == [50, 51]
 
@@ -113,7 +113,7 @@ def test_nothing_left_is_an_error() -> None:
 
 def test_a_dropped_pair_is_named_within_its_corpus() -> None:
     text = parallel(["a", "b", "@@"], ["a", "b", "c"])
-    dataset = Dataset("train", encoded([1, 1, 1]), encoded([1, 1, 1]))
+    dataset = Dataset(encoded([1, 1, 1]), encoded([1, 1, 1]))
     parts = (TextPart("one", 2, 1), TextPart("two", 1, 1))
     _, report = select_pairs(dataset, FilterConfig(), replace(text, parts=parts))
     assert report == ["dropped 1 pair: no letter or digit on one side (data.filter.untranslated), first two line 1"]

@@ -50,7 +50,7 @@ def test_batches_change_nothing() -> None:
 @pytest.mark.parametrize("max_sentences", [None, 1, 4])
 def test_two_workers_share_what_may_be_in_work(max_sentences: int | None, two_threads: None) -> None:
     model = random_model()
-    pairs = Dataset("", EncodedText.of([[4, 5]] * 20), EncodedText.of([[6]] * 20))
+    pairs = Dataset(EncodedText.of([[4, 5]] * 20), EncodedText.of([[6]] * 20))
 
     def measure(batch: Batch, logits_NV: torch.Tensor) -> tuple[str, int]:
         return current_thread().name, len(batch.source_BS)
@@ -64,7 +64,7 @@ def test_two_workers_share_what_may_be_in_work(max_sentences: int | None, two_th
 
 
 def test_it_can_be_stopped_before_each_batch() -> None:
-    pairs = Dataset("", EncodedText.of([[4, 5]] * 20), EncodedText.of([[6]] * 20))
+    pairs = Dataset(EncodedText.of([[4, 5]] * 20), EncodedText.of([[6]] * 20))
     checks: list[None] = []
     found = teacher_forced(
         random_model(), pairs, np.arange(20), lambda *_: None, max_tokens=6, check=lambda: checks.append(None)

@@ -97,7 +97,7 @@ def train_on(trainer: Trainer, lengths: np.ndarray) -> None:
     """Give it made-up pairs of these lengths, (pairs, 2), instead of its own."""
     rng = np.random.default_rng(1)
     source, target = (EncodedText.of([rng.integers(4, 20, length) for length in side]) for side in lengths.T)
-    trainer.dataset = Dataset("made up", source, target)
+    trainer.dataset = Dataset(source, target)
     places = np.arange(len(lengths))
     trainer.plan = replace(trainer.plan, indices=places, source_lengths=lengths[:, 0], target_lengths=lengths[:, 1])
 
@@ -218,7 +218,7 @@ def test_a_warning_when_it_is_more_than_there_is(
 
 @contextmanager
 def rehearsed(
-    trainer: Trainer, batch: LargestBatch, device: torch.device, processes: int, workers: int
+    trainer: Trainer, pairs: int, longest: int, device: torch.device, processes: int, workers: int
 ) -> Iterator[list[str]]:
     """A rehearsal that the body takes part in; what it says."""
     said: list[str] = []
@@ -228,7 +228,7 @@ def rehearsed(
     learner.processes.local_count = processes
     learner.update.workers = workers
     learner.bar.say = said.append
-    with rehearsal(learner, batch):
+    with rehearsal(learner, pairs, longest):
         yield said
 
 
@@ -243,7 +243,7 @@ def test_what_is_free_is_shared_and_what_is_to_come_counts(
     optimizers, config, cpu = trainer.learner.update.optimizers, trainer.config, torch.device("cpu")
     to_come = lasting_memory(trainer.learner.model, optimizers, config, cpu).to_come
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: share * to_come)
-    with rehearsed(trainer, LargestBatch(np.arange(1), 1), cpu, processes=processes, workers=workers) as said:
+    with rehearsed(trainer, 1, 1, cpu, processes=processes, workers=workers) as said:
         torch.zeros(1)
     assert any(line.startswith("warning: training needs more than") for line in said) == warned
 
@@ -255,7 +255,7 @@ def test_what_every_worker_takes_is_told_and_what_processes_can_do(
     optimizers, config, cpu = trainer.learner.update.optimizers, trainer.config, torch.device("cpu")
     to_come = lasting_memory(trainer.learner.model, optimizers, config, cpu, workers=3).to_come
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: 2.0 * (to_come + 8 * 2**20))
-    with rehearsed(trainer, LargestBatch(np.arange(5), 9), cpu, processes=2, workers=3) as said:
+    with rehearsed(trainer, 5, 9, cpu, processes=2, workers=3) as said:
         torch.zeros(2**20)  # 4 MiB, more than a third of 8
     warning, told = said
     assert "training needs more than the 8 MiB of free memory for each of 2 processes; " in warning
@@ -267,7 +267,7 @@ def test_processes_on_gpus_share_no_memory(tiny: TinyProject, monkeypatch: pytes
     trainer = trainer_of(tiny.config())
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: nullcontext())
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: 2.0**20)
-    with rehearsed(trainer, LargestBatch(np.arange(5), 9), torch.device("cuda"), processes=2, workers=1) as said:
+    with rehearsed(trainer, 5, 9, torch.device("cuda"), processes=2, workers=1) as said:
         torch.zeros(2**20)
     assert said[0].startswith("warning: training needs more than the 1 MiB of free memory; set ")
     assert "processes" not in "".join(said)
@@ -275,7 +275,7 @@ def test_processes_on_gpus_share_no_memory(tiny: TinyProject, monkeypatch: pytes
 
 def test_gradients_are_not_told_twice(tiny: TinyProject) -> None:
     trainer = trainer_of(tiny.config("model.d_model=256"))
-    with rehearsed(trainer, LargestBatch(np.arange(5), 9), torch.device("cpu"), processes=1, workers=1) as said:
+    with rehearsed(trainer, 5, 9, torch.device("cpu"), processes=1, workers=1) as said:
         torch.stack([parameter.sum() for parameter in trainer.learner.model.parameters()]).sum().backward()
     assert " weights 3 MiB, gradients 3 MiB, " in said[0]
     assert said[0].endswith(", activations of 5 rows of 9 tokens 0 MiB")

@@ -12,11 +12,9 @@ from translate import Translator
 from translate.config.keys import kind_of, sections_at
 from translate.config.schema import Config
 from translate.config.text import TextConfig
-from translate.data.cache import CorpusCache
-from translate.data.corpora import corpora_of
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.pipeline import train
-from translate.preparing import plan_batches, training_set
+from translate.preparing import plan_batches, prepare_text, training_set
 from translate.runs import RunFolder
 from translate.text.build import build_codecs
 
@@ -71,12 +69,10 @@ DROPOUT = ("text.tokenizer.kind=bpe", "text.tokenizer.vocab_size=40", "text.toke
 def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(max_tokens: int, longest: int, tiny: TinyProject) -> None:
     limits = ("model.positions=learned", "model.max_positions=30", f"data.filter.max_tokens={max_tokens}")
     config = tiny.config(*DROPOUT, *limits, "seed=5")
-    text, cache = corpora_of(config.data).open_train(), CorpusCache(tiny.folder)
-    codecs = cache.codecs(config.text, ("de", "en"), text)
-    dataset = cache.dataset(codecs, text)
-    pairs: Any = training_set(config, dataset, codecs, fresh_model(config, *codecs))
+    text = prepare_text(config, None)
+    pairs: Any = training_set(config, text, fresh_model(config, *text.codecs))
     assert (pairs.seed, pairs.longest) == (5, longest)  # The end of the sentence has a position, too.
-    assert plan_batches(config, dataset, text).seed == 5
+    assert plan_batches(config, text.train_set, text.train).seed == 5
 
 
 @pytest.mark.slow

@@ -8,10 +8,10 @@ from pydantic import TypeAdapter
 from torch import nn, optim
 
 from translate.config.model import ModelConfig
-from translate.config.training import TrainingConfig
+from translate.config.training import OptimizerConfig, TrainingConfig
 from translate.model.build import build_transformer
 from translate.training.muon import Muon
-from translate.training.optimizer import OptimizerConfig, build_optimizers, split_parameters
+from translate.training.optimizer import build_optimizers, split_parameters
 from translate.training.uncompiled import Adam, AdamW
 
 KINDS: dict[str, tuple[type[optim.Optimizer], ...]] = {
@@ -45,7 +45,6 @@ def is_matrix(name: str) -> bool:
 
 def test_every_optimizer_of_the_schema_is_covered() -> None:
     in_schema = get_args(TrainingConfig.model_fields["optimizer"].annotation)
-    assert set(in_schema) == set(get_args(OptimizerConfig))
     assert {get_args(config.model_fields["kind"].annotation)[0] for config in in_schema} == set(KINDS)
 
 

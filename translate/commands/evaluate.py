@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def evaluate(args: argparse.Namespace) -> None:
     """Read, translate, score, and write the report with the translations beside it."""
     from translate.allocation import keep_memory
-    from translate.scoring import check_scores, score
+    from translate.scoring import score
     from translate.translator import Translator
 
     first, *others = args.reference or [None]
@@ -73,7 +73,7 @@ def evaluate(args: argparse.Namespace) -> None:
     report = report_path(args, checkpoints)
     keep_memory()
     translator = Translator.load(checkpoints, args.device)
-    check_scores(translator, 1 + len(others), tokenized=args.tokenized_bleu)
+    refuse_scores_that_do_not_exist(args, translator)
     files = [resolved(path) for path in args.reference or []]
     for path in others:
         if files.count(resolved(path)) > 1:
@@ -96,6 +96,17 @@ def evaluate(args: argparse.Namespace) -> None:
         warn_of_truncated(scored.details["truncated"], len(text.source), translator.model.longest)
     rate = scored.details["sentences_per_second"]
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)
+
+
+def refuse_scores_that_do_not_exist(args: argparse.Namespace, translator: "Translator") -> None:
+    """ConfigError if labels are to be compared as translations are, or tokenized BLEU has several references."""
+    several = len(args.reference or ()) > 1
+    if translator.predicts_labels and args.tokenized_bleu:
+        raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
+    if args.tokenized_bleu and several:
+        raise ConfigError("--tokenized-bleu compares with one reference: give only one --reference, or leave it out")
+    if translator.predicts_labels and several:
+        raise ConfigError("each text has only one label; give only one --reference")
 
 
 def read_text(args: argparse.Namespace, translator: "Translator", reference: Path | None) -> "TextInMemory":

@@ -100,8 +100,7 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
     from translate.pipeline import train
     from translate.runs import RunFolder, is_found
 
-    assert config.output is not None, "load_config fills it in"
-    run_folder = RunFolder(config.output)
+    run_folder = RunFolder.of(config)
     check_folder(args, run_folder)
     try:
         with run_folder.exclusive() if processes.rank == 0 else nullcontext():

@@ -124,9 +124,14 @@ class DataConfig(CorpusConfig):
         return [Corpus.of(text) for text in (self.train if isinstance(self.train, list) else [self.train])]
 
     @property
+    def texts(self) -> list[Corpus]:
+        """The training and the validation text."""
+        return [*self.corpora, Corpus.of(self.valid)]
+
+    @property
     def splits(self) -> list[str]:
         """Those splits of `root` that are training or validation text."""
-        return [text.split for text in (*self.corpora, Corpus.of(self.valid)) if text.split is not None]
+        return [text.split for text in self.texts if text.split is not None]
 
     def conflicts(self) -> Iterator[Conflict]:
         if self.source == self.target and self.splits:

@@ -16,7 +16,7 @@ from translate.config.schema import Config
 from translate.config.section import Section
 from translate.config.yaml_source import Given, folder_of, has_comment, parse_yaml, read_yaml, to_yaml
 from translate.errors import ConfigError
-from translate.paths import is_utf8, project_root, resolved
+from translate.paths import checkpoints, is_utf8, project_root, resolved
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -198,13 +198,14 @@ def _expand_home(path: str) -> Path:
 def _complete(config: Config, name: str) -> Config:
     """The config with `best` filled in, and with paths in the project where the default is null or relative."""
     root = project_root()
-    checkpoints = root / "checkpoints"
     data = config.data.model_copy(
-        update={"root": root / config.data.root, "cache": config.data.cache or checkpoints / ".cache"}
+        update={"root": root / config.data.root, "cache": config.data.cache or checkpoints() / ".cache"}
     )
     best = config.training.best or ("accuracy" if data.kind == "labelled" else "bleu")
     training = config.training.model_copy(update={"best": best})
-    return config.model_copy(update={"output": config.output or checkpoints / name, "data": data, "training": training})
+    return config.model_copy(
+        update={"output": config.output or checkpoints() / name, "data": data, "training": training}
+    )
 
 
 def _place(given: Given, path: KeyPath) -> str | None:

@@ -74,6 +74,9 @@ class MuonConfig(Section):
     )
 
 
+OptimizerConfig = AdamConfig | AdamWConfig | MuonConfig
+
+
 class ConstantScheduleConfig(Section):
     """The peak rate throughout, after an optional warm-up."""
 
@@ -110,6 +113,9 @@ class LinearScheduleConfig(DecayConfig):
     kind: Literal["linear"] = Field("linear", description="Linear decay.")
 
 
+ScheduleConfig = ConstantScheduleConfig | InverseSqrtScheduleConfig | CosineScheduleConfig | LinearScheduleConfig
+
+
 class TrainingConfig(Section):
     """How the model is trained."""
 
@@ -126,13 +132,12 @@ class TrainingConfig(Section):
     )
     max_steps: PositiveInt | None = Field(None, description="Stop after this many updates.")
     batch: BatchConfig = Field(BatchConfig(), description="How sentence pairs are batched.")
-    optimizer: Annotated[AdamConfig | AdamWConfig | MuonConfig, Field(discriminator="kind")] = Field(
+    optimizer: Annotated[OptimizerConfig, Field(discriminator="kind")] = Field(
         AdamWConfig(), description="The optimizer."
     )
-    schedule: Annotated[
-        ConstantScheduleConfig | InverseSqrtScheduleConfig | CosineScheduleConfig | LinearScheduleConfig,
-        Field(discriminator="kind"),
-    ] = Field(InverseSqrtScheduleConfig(), description="How the learning rate changes from update to update.")
+    schedule: Annotated[ScheduleConfig, Field(discriminator="kind")] = Field(
+        InverseSqrtScheduleConfig(), description="How the learning rate changes from update to update."
+    )
     label_smoothing: Share = Field(
         0.1, description="Label smoothing: share of the target probability that is spread over all tokens."
     )

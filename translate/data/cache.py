@@ -72,7 +72,7 @@ class CorpusCache:
         """The encoded pairs of a text, memory-mapped, if they are here."""
         name = _text_name(codecs, text)
         sides = self._read(name, partial(self._map_sides, name))
-        return None if sides is None else _dataset(codecs, text, sides)
+        return None if sides is None else _dataset(codecs, sides)
 
     def dataset(self, codecs: tuple[Codec, Codec], text: TextPair) -> Dataset:
         """The encoded pairs of a text, memory-mapped; encoded now if they are not here yet.
@@ -101,7 +101,7 @@ class CorpusCache:
                 for side, codec, lines in zip(SIDES, codecs, (text.source, text.target), strict=True)
             ]
             self._write(name, content, codecs)
-        return _dataset(codecs, text, self._map_sides(name, content))
+        return _dataset(codecs, self._map_sides(name, content))
 
     def _encode(self, name: str, codec: Codec, lines: Text, text: str) -> list[str]:
         """Write the arrays of one side while its lines are read, and return their digests."""
@@ -172,9 +172,9 @@ def _text_name(codecs: tuple[Codec, Codec], text: TextPair) -> str:
     return f"text-{_digest([FORMAT, [codec.fingerprint for codec in codecs], hashes])}"
 
 
-def _dataset(codecs: tuple[Codec, Codec], text: TextPair, sides: list[EncodedText]) -> Dataset:
+def _dataset(codecs: tuple[Codec, Codec], sides: list[EncodedText]) -> Dataset:
     source, target = sides
-    return Dataset(text.name, source, target, labelled=codecs[1].holds_labels)
+    return Dataset(source, target, labelled=codecs[1].holds_labels)
 
 
 def _parse_codecs(content: Any) -> tuple[Codec, Codec]:

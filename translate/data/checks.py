@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.config.data import Corpus, DataConfig, FilterConfig
+from translate.config.data import DataConfig, FilterConfig
 from translate.data.corpus import TextPair
 from translate.data.dataset import SIDES, Dataset
 from translate.errors import ConfigError, DataError
@@ -27,7 +27,7 @@ STRETCH, FEWEST, VARIED, UNRELATED = 200, 100, 2.0, 0.2
 
 def refuse_swapped_files(data: DataConfig) -> None:
     """ConfigError if the files of both sides are named after each other's language."""
-    for corpus in (*data.corpora, Corpus.of(data.valid)):
+    for corpus in data.texts:
         if corpus.source is None or corpus.target is None:
             continue
         if are_swapped(corpus.source, corpus.target, data):
@@ -187,7 +187,7 @@ def _warn_of_longer(valid: Dataset, text: TextPair, most: int, which: str, conse
         log.warning("%s: %s %s: %s%s", text.name, text.unit, which, number, consequence)
 
 
-def log_unknown_share(valid: Dataset) -> None:
+def log_unknown_share(valid: Dataset, text: TextPair) -> None:
     """Log which share of the validation text the vocabularies lack; accuracy and perplexity count it like any word."""
     shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (valid.source, valid.target)]
     if max(shares) > 0:
@@ -197,4 +197,4 @@ def log_unknown_share(valid: Dataset) -> None:
             for share, side in zip(shares, SIDES, strict=True)
             if share > 0
         ]
-        tell("%s: %s are out of vocabulary", valid.name, " and ".join(of_each))
+        tell("%s: %s are out of vocabulary", text.name, " and ".join(of_each))

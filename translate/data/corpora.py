@@ -171,7 +171,7 @@ class ParallelCorpora:
 
     def _patterns(self) -> Iterator[Path]:
         """The names of files in the config, which may have wildcards."""
-        for corpus in (*self.data.corpora, Corpus.of(self.data.valid)):
+        for corpus in self.data.texts:
             yield from (pattern for pattern in (corpus.source, corpus.target) if pattern is not None)
 
 

@@ -57,9 +57,8 @@ class EncodedText:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """The encoded pairs of one split, unfiltered. If it is `labelled`, a target is a label and has no eos."""
+    """The encoded pairs of one text, unfiltered. If it is `labelled`, a target is a label and has no eos."""
 
-    name: str
     source: EncodedText
     target: EncodedText
     labelled: bool = False

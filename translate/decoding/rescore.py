@@ -34,7 +34,7 @@ def log_probabilities(
     more than `tokens_scored` has the probability 0. A source without tokens has only the empty translation.
     """
     read = [source[: tokens_read(model, config)] for source in sources]
-    pairs = Dataset("given translations", EncodedText.of(read), EncodedText.of(targets))
+    pairs = Dataset(EncodedText.of(read), EncodedText.of(targets))
     lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
     possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= 1 + tokens_scored(model, config)))

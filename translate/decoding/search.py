@@ -118,14 +118,14 @@ def _search_batch(
     )
 
 
-def _draws(seed: int, places: NDArray[np.integer], limits: list[int], count: int) -> Tensor:
+def _draws(seed: int, numbers: NDArray[np.integer], limits: list[int], count: int) -> Tensor:
     """Random numbers from 0 to below 1 for K = `count` samples of each source, (B, T, K): the same in any batch.
 
     Further samples of a source change none of those before them.
     """
-    draws_BTK = np.zeros((len(places), max(limits), count))
-    for draws_TK, place, limit in zip(draws_BTK, places.tolist(), limits, strict=True):
-        draws_TK[:limit] = np.random.default_rng([seed, place]).random((count, limit)).T
+    draws_BTK = np.zeros((len(numbers), max(limits), count))
+    for draws_TK, number, limit in zip(draws_BTK, numbers.tolist(), limits, strict=True):
+        draws_TK[:limit] = np.random.default_rng([seed, number]).random((count, limit)).T
     return torch.from_numpy(draws_BTK)
 
 

@@ -56,6 +56,6 @@ class MicroBatches:
         all_workers = learner.processes.count * learner.update.workers
         batches = [largest.indices] * (all_workers if learner.config.batch.accumulate >= all_workers else 1)
         (micro_batch, *_), *_ = self.of(batches)
-        with rehearsal(learner, LargestBatch(micro_batch.indices, largest.longest)):
+        with rehearsal(learner, len(micro_batch.indices), largest.longest):
             learner.model.train()
             learner.update.add(make_batch(pairs, micro_batch.indices), 1.0, last=True)

@@ -6,12 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn, optim
 
-from translate.config.training import AdamConfig, AdamWConfig, MuonConfig
+from translate.config.training import AdamConfig, AdamWConfig, MuonConfig, OptimizerConfig
 from translate.model.positions import LearnedPositions
 from translate.training.muon import Muon
 from translate.training.uncompiled import Adam, AdamW
-
-OptimizerConfig = AdamConfig | AdamWConfig | MuonConfig
 
 
 def build_optimizers(

@@ -53,8 +53,10 @@ def features(modules: Sequence[nn.Module]) -> int:
 
 
 @contextmanager
-def rehearsal(learner: Learner, batch: LargestBatch) -> Iterator[None]:
-    """Report the memory that training takes, measured while the body runs a pass over `batch`; warn if less is free.
+def rehearsal(learner: Learner, pairs: int, longest: int) -> Iterator[None]:
+    """Report the memory that training takes, measured while the body runs a pass; warn if less is free.
+
+    The pass is over this number of `pairs`, the longest side of which has `longest` tokens, including eos.
 
     It is that of tensors. On CPUs a process may grow by up to half as much again: what is freed leaves gaps in the C
     library's heap.
@@ -81,7 +83,7 @@ def rehearsal(learner: Learner, batch: LargestBatch) -> Iterator[None]:
     finally:
         model.zero_grad()
     release_memory()
-    rows = f"{len(batch.indices)} rows" if workers == 1 else f"{workers} times {len(batch.indices)} rows"
-    parts = {**lasting.parts, f"activations of {rows} of {batch.longest} tokens": workers * activations.most}
+    rows = f"{pairs} rows" if workers == 1 else f"{workers} times {pairs} rows"
+    parts = {**lasting.parts, f"activations of {rows} of {longest} tokens": workers * activations.most}
     shares = ", ".join(f"{name} {size(number)}" for name, number in parts.items() if number)
     say(f"memory: about {size(sum(parts.values()))}{each}, in addition to Python and the text: {shares}")

@@ -8,10 +8,10 @@ from translate.config.training import (
     CosineScheduleConfig,
     InverseSqrtScheduleConfig,
     LinearScheduleConfig,
+    ScheduleConfig,
 )
 
 Schedule = Callable[[int], float]
-ScheduleConfig = ConstantScheduleConfig | InverseSqrtScheduleConfig | CosineScheduleConfig | LinearScheduleConfig
 
 
 def build_schedule(config: ScheduleConfig, *, total_steps: int) -> Schedule:

@@ -104,7 +104,6 @@ class Trainer:
             self.states.save()  # The best model exists now; without a state the run could not be resumed.
         if self._validation_is_due():  # The resumed run may have stopped before or during this validation.
             self._validate()
-            self.states.save()
         start = self.progress.step
         for batches in self._updates_ahead():
             self._update(batches)
@@ -119,7 +118,7 @@ class Trainer:
                 raise Interrupted(self.signal)
             if self._validation_is_due():
                 self._validate()
-            if self._state_is_due():
+            elif self._state_is_due():
                 self.states.save()
         if self.progress.step < self.total_steps:
             found_nothing = self.progress.validations_since_best
@@ -215,6 +214,7 @@ class Trainer:
     def _validate(self) -> None:
         self._log()
         self.selection.validate()
+        self.states.save()
 
     def _log(self) -> None:
         """Write a row of the metrics log: loss and speed since the last row."""
@@ -246,9 +246,8 @@ class Trainer:
         return progress.step != progress.validated_step and (due or progress.step == self.total_steps)
 
     def _state_is_due(self) -> bool:
-        progress = self.progress
         every = self.config.checkpoint_every
-        return progress.step == progress.validated_step or (every is not None and progress.step % every == 0)
+        return every is not None and self.progress.step % every == 0
 
     def _updates_left(self) -> int:
         return self.progress.updates_left(self.total_steps, self.config.patience)
