@@ -23,12 +23,12 @@ def keep_memory(*, one_heap: bool = True) -> None:
     """Let glibc keep the memory of freed tensors for new ones, until `release_memory`.
 
     By default glibc returns every large tensor to the operating system, which clears each page before handing it out
-    again: a sixth of the CPU time of small models. No effect with other C libraries.
+    again: a sixth of the CPU time of small models. No effect with other C libraries. Call it before another thread has
+    allocated anything.
 
     Args:
         one_heap: whether all threads share one. In glibc each has its own, whose free memory no other uses, so that
-            they take more together. But threads that allocate often wait for each other at a shared one. It must be
-            called before another thread has allocated anything.
+            they take more together. But threads that allocate often wait for each other at a shared one.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")

@@ -15,7 +15,7 @@ def prepare_cpu(threads: int | None = None) -> None:
         torch.set_num_threads(threads)
     # Sizes of two caches for the machine code that oneDNN generates for each matrix product, a third of a megabyte: its
     # own, and another in PyTorch's layer over it. Both are read at the first operation. Training needs a few dozen
-    # entries again and again (see rows.py), but by default each cache keeps 1,024.
+    # entries again and again (see model/rows.py), but by default each cache keeps 1,024.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
     os.environ.setdefault("LRU_CACHE_CAPACITY", "1")
 

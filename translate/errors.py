@@ -14,7 +14,7 @@ class ConfigError(TranslateError):
 
 
 class DataError(TranslateError):
-    """Text cannot be found, read, written or downloaded, or its two sides do not belong together."""
+    """Text cannot be found, read, written, downloaded or tokenized, its sides differ, or a sentence is too long."""
 
 
 class CheckpointError(TranslateError):

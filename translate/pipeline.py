@@ -25,7 +25,6 @@ from translate.precision import name_of, resolve_precision
 from translate.preparing import PreparedText, plan_batches, prepare_text, training_set, with_max_ratio
 from translate.resuming import is_place, progress_to_resume, refuse_changed_settings
 from translate.runs import RunFolder, would_be_replaced
-from translate.score_warnings import blanks_warning, text_warnings
 from translate.starting import load_start, prepare_model
 from translate.text.codec import Codec
 from translate.training.checkpoint import StateStore
@@ -199,13 +198,7 @@ def origin(text: PreparedText, device: torch.device, dtype: torch.dtype) -> dict
 
 def validator(config: Config, text: PreparedText) -> Validator:
     """The validator for this kind of text."""
-    kind: type[Validator] = LabelValidator
-    if not text.valid_set.labelled:
-        kind = TranslationValidator
-        blank = blanks_warning(sum(not line.strip() for line in text.valid.target), len(text.valid.target))
-        of_text = text_warnings(text.valid.source, text.valid.target, text.codecs[1].language)
-        for warning in filter(None, (blank, *of_text)):
-            log.warning("%s: %s", text.valid.name, warning)
+    kind = LabelValidator if text.valid_set.labelled else TranslationValidator
     return kind(
         text=text.valid,
         dataset=text.valid_set,
@@ -240,6 +233,8 @@ def finish(
     seconds: dict[str, float],
 ) -> None:
     """Mark a run as over, with what is known `about` it and how long it took since it was last resumed, if it was.
+
+    The model gets the settings of the search that the run ends with.
 
     Raises:
         CheckpointError: its model is gone or damaged.

@@ -24,6 +24,7 @@ from translate.data.selection import repeat_pairs
 from translate.decoding.search import LEAST_RATIO, ratio_for
 from translate.model.build import Model
 from translate.model_file import SavedModel
+from translate.score_warnings import blanks_warning, text_warnings
 from translate.text.codec import Codec
 from translate.training.trainer import TrainingSet
 
@@ -64,6 +65,9 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
         warn_of_shifts(dataset.source.lengths, dataset.target.lengths, text)
         warn_of_shifts(valid_set.source.lengths, valid_set.target.lengths, valid_text)
         warn_of_long_lines(valid_set, valid_text, config.data.filter.max_tokens)
+        blank = blanks_warning(sum(not line.strip() for line in valid_text.target), len(valid_text.target))
+        for warning in filter(None, (blank, *text_warnings(valid_text.source, valid_text.target, codecs[1].language))):
+            log.warning("%s: %s", valid_text.name, warning)
     warn_of_truncated_sources(valid_set, valid_text, config.decoding.max_source)
     log_unknown_share(valid_set, valid_text)
     encode_other_splits(corpora, cache, codecs)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.options import Once, add_search_options, models_of, settings_of, warn_of_truncated
-from translate.commands.run import run
+from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
+from translate.commands.run import Once, run
 from translate.commands.signals import leaving_in_order
 from translate.errors import ConfigError, DataError
 from translate.paths import exists, resolved

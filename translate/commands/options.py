@@ -1,24 +1,15 @@
-"""Options that translate.py and evaluate.py share: which models translate, and how they search."""
+"""What translate.py and evaluate.py share: options for models and their search, and a warning of truncated output."""
 
 import argparse
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from translate.config.decoding import DecodingConfig
     from translate.translator import Translator
 
 log = logging.getLogger("translate")
-
-
-class Once(argparse.Action):
-    """An option that may be given only once, such as an input file; models may be given several times."""
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
-        if getattr(namespace, self.dest) is not None:
-            parser.error(f"{self.option_strings[0]} is given twice; leave one out")
-        setattr(namespace, self.dest, value)
 
 
 def positive(text: str) -> int:

@@ -1,9 +1,10 @@
-"""What all commands share: UTF-8 streams, messages on standard error, and exit codes.
+"""What all commands share: options given once, UTF-8 streams, messages on standard error, and exit codes.
 
 0 is success, 2 an error that the user can fix (one message, no traceback), 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP (the
 terminal was closed), 141 that the reader of the output has closed it (SIGPIPE).
 """
 
+import argparse
 import atexit
 import errno
 import gc
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from translate.commands.signals import CtrlC
 from translate.errors import TranslateError
@@ -27,6 +29,15 @@ NO_THREAD = "can't start new thread"  # how Python says that it has no memory fo
 # several times as slow. PASSIVE is without such a loop: then they have to be woken for each of the short operations of
 # an optimizer. 2,000 turns last from one of these to the next; GNU's OpenMP gives this number precedence.
 BRIEF_BUSY_LOOP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "2000"}
+
+
+class Once(argparse.Action):
+    """An option that may be given only once, such as an input file; models may be given several times."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{self.option_strings[0]} is given twice; leave one out")
+        setattr(namespace, self.dest, value)
 
 
 def complain(message: str) -> None:

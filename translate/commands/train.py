@@ -13,8 +13,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.options import Once
-from translate.commands.run import complain, run
+from translate.commands.run import Once, complain, run
 from translate.commands.signals import leaving_in_order
 from translate.errors import CheckpointError, ConfigError
 from translate.training.interrupt import Interrupted, second_signal_ends, under_torchrun

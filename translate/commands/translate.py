@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from translate.commands.options import (
-    Once,
     add_search_options,
     models_of,
     positive,
     settings_of,
     warn_of_truncated,
 )
-from translate.commands.run import run
+from translate.commands.run import Once, run
 from translate.commands.signals import leaving_in_order
 from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError

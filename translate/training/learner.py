@@ -12,7 +12,7 @@ from translate.model.build import Model
 from translate.training.abandon import let_blocks_check
 from translate.training.build import build_update
 from translate.training.interrupt import InterruptGuard
-from translate.training.memory import lasting_memory, remedies, size
+from translate.training.memory import Lasting, lasting_memory, remedies, size
 from translate.training.parallel import build_parallel
 from translate.training.processes import Processes
 from translate.training.progress import Progress, total_updates
@@ -59,9 +59,13 @@ class Learner:
         """The number of epochs so far, with the part done of the current one."""
         return self.progress.epoch + self.progress.position / self.updates_per_epoch
 
+    def lasting_memory(self) -> Lasting:
+        """What training takes however small the batches are."""
+        return lasting_memory(self.model, self.update.optimizers, self.config, self.device, self.update.workers)
+
     def remedies(self) -> str:
         """Advice for when memory runs out, and how much of it is taken however small the batch is."""
-        lasting = lasting_memory(self.model, self.update.optimizers, self.config, self.device, self.update.workers)
+        lasting = self.lasting_memory()
         *names, last = (name for name, number in lasting.parts.items() if number)
         return (
             f"{remedies(self.config, self.processes.local_count)}; {', '.join(names)} and {last} alone take "

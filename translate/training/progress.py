@@ -49,8 +49,8 @@ class Progress:
     step: int = 0  # updates done
     epoch: int = 0  # the current epoch, counted from 0
     position: int = 0  # updates done of the current epoch
-    target_tokens: int = 0
-    validated_step: int = 0
+    target_tokens: int = 0  # trained on so far
+    validated_step: int = 0  # after which the last validation was made
     best_step: int = -1  # none yet
     best_metric: float = -math.inf
     best_nll: float = math.inf  # breaks ties, as when BLEU is 0 at first
@@ -58,9 +58,9 @@ class Progress:
     snapshots: list[int] = field(default_factory=list)  # after which updates those to average were taken
     non_finite: int = 0  # updates skipped in a row
     recent: Sums = field(default_factory=Sums)  # since the last row of the log
-    recent_seconds: float = 0.0
-    log_bytes: int = 0
-    seconds: float = 0.0
+    recent_seconds: float = 0.0  # of updates, since the last row of the log
+    log_bytes: int = 0  # length of the metrics log when this was saved
+    seconds: float = 0.0  # of updates alone, without validations
 
     def to_dict(self) -> dict[str, Any]:
         return for_json(asdict(self))

@@ -12,7 +12,7 @@ from translate.data.batching import BatchPlan, Indices, Shapes
 from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
 from translate.training.free_memory import free_memory
 from translate.training.learner import Learner
-from translate.training.memory import TensorMemory, lasting_memory, remedies, size
+from translate.training.memory import TensorMemory, remedies, size
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def rehearsal(learner: Learner, pairs: int, longest: int) -> Iterator[None]:
     restored.
     """
     model, config, device, say = learner.model, learner.config, learner.device, learner.bar.say
-    workers, optimizers = learner.update.workers, learner.update.optimizers
+    workers = learner.update.workers
     sharing = learner.processes.local_count if device.type == "cpu" else 1
     each = f" for each of {sharing} processes" if sharing > 1 else ""
-    lasting, free = lasting_memory(model, optimizers, config, device, workers), free_memory(device) / sharing
+    lasting, free = learner.lasting_memory(), free_memory(device) / sharing
 
     def warn() -> None:
         say(f"warning: training needs more than the {size(free)} of free memory{each}; {remedies(config, sharing)}")
