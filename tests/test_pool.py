@@ -39,21 +39,15 @@ def test_one_core_gets_no_other_process_and_one_piece_at_a_time(monkeypatch: pyt
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+def started(
+    processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The processes started in a test, by two at a time; none of them is left at its end."""
     monkeypatch.setattr(pool, "WORTHWHILE", 1)
     monkeypatch.setattr(pool, "cores", lambda: 2)
-    started: list[subprocess.Popen[bytes]] = []
-
-    class Popen(subprocess.Popen[bytes]):
-        def __init__(self, *arguments: Any, **keywords: Any) -> None:
-            super().__init__(*arguments, **keywords)
-            started.append(self)
-
-    monkeypatch.setattr(subprocess, "Popen", Popen)
-    yield started
-    assert started
-    assert None not in [process.returncode for process in started]
+    yield processes
+    assert processes
+    assert None not in [process.returncode for process in processes]
 
 
 @pytest.mark.usefixtures("started")

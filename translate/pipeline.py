@@ -22,7 +22,7 @@ from translate.model.build import Model
 from translate.model_file import SavedModel, weights_of
 from translate.paths import commit
 from translate.precision import name_of, resolve_precision
-from translate.preparing import PreparedText, plan_batches, prepare_text, training_set, with_max_ratio
+from translate.preparing import PreparedText, helpers_for, plan_batches, prepare_text, training_set, with_max_ratio
 from translate.resuming import is_place, progress_to_resume, refuse_changed_settings
 from translate.runs import RunFolder, would_be_replaced
 from translate.starting import load_start, prepare_model
@@ -94,7 +94,7 @@ def train(
     processes.seed_each_process(config.seed)
     about = origin(text, device, dtype)
     last = config.training.average_last
-    dataset = training_set(config, text, model)
+    dataset = training_set(config, text, model, helpers_for(device, processes.local_count))
     validate = validator(config, text)
     save_best = BestModel(run.model, config, text.codecs, about, writer)
     snapshots = Snapshots(run.snapshots, last, writer) if last else None

@@ -51,10 +51,11 @@ def mapped(work: Callable[[A], B], pieces: Iterable[A], doing: str) -> Generator
     if len(first) < WORTHWHILE:
         return (work(piece) for piece in chain(first, rest))
     log.info("%s in %d processes", doing, count)
-    return _in_processes(work, chain(first, rest), count)
+    return in_processes(work, chain(first, rest), count)
 
 
-def _in_processes(work: Callable[[A], B], pieces: Iterator[A], count: int) -> Generator[B, None, None]:
+def in_processes(work: Callable[[A], B], pieces: Iterable[A], count: int) -> Generator[B, None, None]:
+    """The same in up to `count` processes, each of which always has a piece in work or its result ready."""
     workers: list[_Worker] = []
     busy: deque[_Worker] = deque()
     try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from translate.config.schema import Config
 from translate.config.text import BpeTokenizerConfig
@@ -24,9 +25,12 @@ from translate.data.selection import repeat_pairs
 from translate.decoding.search import LEAST_RATIO, ratio_for
 from translate.model.build import Model
 from translate.model_file import SavedModel
+from translate.pool import cores
 from translate.score_warnings import blanks_warning, text_warnings
 from translate.text.codec import Codec
 from translate.training.trainer import TrainingSet
+
+MOST_HELPERS = 8  # with four, an H200 still waits for them (docs/performance.md)
 
 log = logging.getLogger("translate")
 
@@ -106,14 +110,19 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
     return plan
 
 
-def training_set(config: Config, text: PreparedText, model: Model) -> TrainingSet:
-    """The pairs of an epoch: the same in each or, with BPE-dropout, cut differently in each."""
+def helpers_for(device: torch.device, local_count: int) -> int:
+    """How many processes cut text for each of `local_count` that train: none on CPUs, whose cores are busy already."""
+    return 0 if device.type == "cpu" else max(0, min(MOST_HELPERS, cores() // local_count - 1))
+
+
+def training_set(config: Config, text: PreparedText, model: Model, helpers: int = 0) -> TrainingSet:
+    """The pairs of an epoch: the same in each or, with BPE-dropout, cut differently in each, by this many `helpers`."""
     tokenizer = config.text.tokenizer
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
         return text.train_set
     longest = min(config.data.filter.max_tokens, model.longest - 1)
     resegmented = ResegmentedDataset(
-        text.train_set, text.codecs, share=tokenizer.dropout, longest=longest, seed=config.seed
+        text.train_set, text.codecs, share=tokenizer.dropout, longest=longest, seed=config.seed, helpers=helpers
     )
     log.info(
         "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much",

@@ -1,17 +1,20 @@
 """Training pairs with another segmentation in each epoch, and the same one whenever that epoch is read."""
 
+import subprocess
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from translate.config.text import TextConfig
-from translate.data.batching import make_batch
+from translate.data.batching import Pairs, make_batch
 from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset
 from translate.data.lines import text_sha256
-from translate.data.resegmented import ResegmentedDataset, ResegmentedPairs
+from translate.data.resegmented import ResegmentedDataset, ResegmentedPairs, Side
 from translate.text.codec import Codec
 from translate.text.vocabulary import BOS, EOS
 
@@ -29,15 +32,23 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Encoded:
     return cache.dataset(codecs, TEXT), codecs
 
 
-def resegmented(encoded: Encoded, *, share: float = 0.3, longest: int = 200, seed: int = 1) -> ResegmentedDataset:
+def resegmented(
+    encoded: Encoded, *, share: float = 0.3, longest: int = 200, seed: int = 1, helpers: int = 0
+) -> ResegmentedDataset:
     dataset, codecs = encoded
-    return ResegmentedDataset(dataset, codecs, share=share, longest=longest, seed=seed)
+    return ResegmentedDataset(dataset, codecs, share=share, longest=longest, seed=seed, helpers=helpers)
+
+
+def ids_of(side: Side, line: int) -> list[int]:
+    ids, lengths = side.gather(np.array([line]))
+    assert lengths.tolist() == [len(ids)]
+    return ids.tolist()
 
 
 def read(pairs: ResegmentedPairs, *, backwards: bool = False) -> dict[int, tuple[list[int], list[int]]]:
     lines = range(len(GERMAN))
     return {
-        line: (pairs.source[line].tolist(), pairs.target[line].tolist())
+        line: (ids_of(pairs.source, line), ids_of(pairs.target, line))
         for line in (reversed(lines) if backwards else lines)
     }
 
@@ -74,7 +85,7 @@ def test_epochs_seeds_pairs_and_sides_differ(encoded: Encoded) -> None:
     german = Dataset(encoded[0].source, encoded[0].source)
     codec = encoded[1][0]
     same = ResegmentedDataset(german, (codec, codec), share=0.3, longest=200, seed=1).epoch(0)
-    assert any(same.source[line].tolist() != same.target[line].tolist() for line in range(len(GERMAN)))
+    assert any(ids_of(same.source, line) != ids_of(same.target, line) for line in range(len(GERMAN)))
 
 
 def test_the_text_stays(encoded: Encoded) -> None:
@@ -96,20 +107,71 @@ def test_a_line_that_would_get_too_long_stays_as_it_was(encoded: Encoded) -> Non
 
 def test_a_line_of_exactly_the_most_tokens_is_cut_anew(encoded: Encoded) -> None:
     free = resegmented(encoded).epoch(0).source
-    longest, line = max((len(free[line]), line) for line in range(len(GERMAN)))
+    longest, line = max((len(ids_of(free, line)), line) for line in range(len(GERMAN)))
     assert len(encoded[0].source[line]) < longest
-    assert resegmented(encoded, longest=longest).epoch(0).source[line].tolist() == free[line].tolist()
+    assert ids_of(resegmented(encoded, longest=longest).epoch(0).source, line) == ids_of(free, line)
 
 
 def test_batches_are_made_of_it(encoded: Encoded) -> None:
     pairs = resegmented(encoded).epoch(0)
     batch = make_batch(pairs, np.array([0, 1, 2]))
     assert batch.source_BS[batch.source_mask_BS].tolist() == [
-        token for line in range(3) for token in [*pairs.source[line].tolist(), EOS]
+        token for line in range(3) for token in [*ids_of(pairs.source, line), EOS]
     ]
     assert batch.target_BT[batch.target_mask_BT].tolist() == [
-        token for line in range(3) for token in [BOS, *pairs.target[line].tolist()]
+        token for line in range(3) for token in [BOS, *ids_of(pairs.target, line)]
     ]
+
+
+UPDATES = [(number, np.array(lines)) for number in (3, 4) for lines in ([7, 0, 3], [2], [5, 7, 1, 1], [0, 3], [8, 1])]
+
+
+def tensors(pairs: Pairs, lines: np.ndarray) -> dict[str, list[Any]]:
+    return {name: tensor.tolist() for name, tensor in vars(make_batch(pairs, lines)).items()}
+
+
+@pytest.mark.parametrize("helpers", [0, 2])
+def test_pairs_segmented_ahead_of_time_are_the_same(helpers: int, encoded: Encoded) -> None:
+    dataset = resegmented(encoded, helpers=helpers)
+    given = iter(UPDATES)
+    pairs_of_updates = dataset.ahead(given)
+    for number, (epoch, lines) in enumerate(UPDATES, 1):
+        pairs = next(pairs_of_updates)
+        assert tensors(pairs, lines) == tensors(dataset.epoch(epoch), lines)
+        if number == 1:
+            assert len(list(deepcopy(given))) == len(UPDATES) - 1 - helpers  # One for each of them is in work.
+    assert list(pairs_of_updates) == []
+
+
+def test_ahead_of_time_there_are_only_the_pairs_that_were_asked_for(encoded: Encoded) -> None:
+    pairs = next(resegmented(encoded, helpers=1).ahead([(0, np.array([2, 5]))]))
+    with pytest.raises(AssertionError):
+        pairs.source.gather(np.array([3]))
+
+
+def test_helpers_end_with_the_training(encoded: Encoded, processes: list[subprocess.Popen[bytes]]) -> None:
+    pairs_of_updates = resegmented(encoded, helpers=2).ahead(UPDATES)
+    next(pairs_of_updates)
+    assert [process.poll() for process in processes] == [None, None]
+    pairs_of_updates.close()
+    assert None not in [process.poll() for process in processes]
+
+
+def test_without_helpers_training_goes_on(
+    encoded: Encoded, processes: list[subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset = resegmented(encoded, helpers=2)
+    pairs_of_updates = dataset.ahead(UPDATES)
+    next(pairs_of_updates)
+    for process in processes:
+        process.kill()
+        process.wait()
+    rest = list(pairs_of_updates)
+    assert len(rest) == len(UPDATES) - 1
+    for pairs, (epoch, lines) in zip(rest, UPDATES[1:], strict=True):
+        assert tensors(pairs, lines) == tensors(dataset.epoch(epoch), lines)
+    (message,) = caplog.messages
+    assert message.endswith(". From now on updates wait while BPE-dropout segments their text")
 
 
 def test_labels_are_not_cut(tmp_path: Path) -> None:
@@ -118,12 +180,18 @@ def test_labels_are_not_cut(tmp_path: Path) -> None:
     cache = CorpusCache(tmp_path)
     codecs = cache.codecs(TextConfig.model_validate({"tokenizer": {"kind": "bpe"}}), ("de", None), text)
     dataset = cache.dataset(codecs, text)
-    pairs = ResegmentedDataset(dataset, codecs, share=0.5, longest=200, seed=1).epoch(0)
+    resegmented = ResegmentedDataset(dataset, codecs, share=0.5, longest=200, seed=1, helpers=1)
+    pairs = resegmented.epoch(0)
     assert pairs.labelled
     assert pairs.target is dataset.target
-    assert pairs.source[2].tolist() != dataset.source[2].tolist()
+    (ahead,) = resegmented.ahead([(0, np.array([2]))])
+    assert ahead.labelled
+    assert ahead.target is dataset.target
+    assert ids_of(ahead.source, 2) == ids_of(pairs.source, 2)
+    assert ids_of(pairs.source, 2) != dataset.source[2].tolist()
 
 
 def test_a_plain_dataset_is_the_same_in_each_epoch(encoded: Encoded) -> None:
     dataset, _ = encoded
     assert dataset.epoch(0) is dataset.epoch(5) is dataset
+    assert list(dataset.ahead(UPDATES[:2])) == [dataset, dataset]

@@ -68,7 +68,7 @@ def passed(trainer: Trainer, pairs: Tensor) -> int:
     for parameter in trainer.learner.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     with TensorMemory() as memory:
-        trainer._gradients([pairs])
+        trainer._gradients([pairs], trainer.dataset.epoch(0))
     return memory.most
 
 

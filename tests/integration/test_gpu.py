@@ -9,6 +9,7 @@ import pytest
 import torch
 from tiny_runs import TinyProject, sentences, sigterm, stop, update
 
+from translate import pipeline
 from translate.commands.train import main
 from translate.pipeline import train
 from translate.runs import RunFolder
@@ -59,6 +60,15 @@ def test_replayed_updates_are_those_of_a_cpu(
     assert recordings
     assert replayed == pytest.approx(launched, rel=2e-3)
     assert replayed == pytest.approx(on_cpu, rel=5e-3)
+
+
+def test_bpe_dropout_by_helpers(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ("text.tokenizer={kind: bpe, vocab_size: 40, dropout: 0.3}", "device=cuda", "model.dropout=0")
+    with_helpers = losses(train(tiny.config(*settings)))
+    monkeypatch.setattr(pipeline, "helpers_for", lambda *_: 0)
+    assert losses(train(tiny.config(*settings, f"output={tiny.folder}/without"))) == pytest.approx(
+        with_helpers, rel=2e-3
+    )
 
 
 def test_each_replay_draws_new_random_numbers(tiny: TinyProject, recordings: list[Work]) -> None:

@@ -1,5 +1,6 @@
 """A run with each kind of tokenizer, chosen by its name alone, from text to translation."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,13 @@ import pytest
 import torch
 from tiny_runs import TinyProject, assert_same_run, rows, sigterm, stop, update
 
-from translate import Translator
+from translate import Translator, pipeline, preparing
 from translate.config.keys import kind_of, sections_at
 from translate.config.schema import Config
 from translate.config.text import TextConfig
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.pipeline import train
+from translate.pool import START
 from translate.preparing import plan_batches, prepare_text, training_set
 from translate.runs import RunFolder
 from translate.text.build import build_codecs
@@ -71,7 +73,7 @@ def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(max_tokens: int, lon
     config = tiny.config(*DROPOUT, *limits, "seed=5")
     text = prepare_text(config, None)
     pairs: Any = training_set(config, text, fresh_model(config, *text.codecs))
-    assert (pairs.seed, pairs.longest) == (5, longest)  # The end of the sentence has a position, too.
+    assert (pairs.seed, pairs.recutters[0].longest) == (5, longest)  # The end of the sentence has a position, too.
     assert plan_batches(config, text.train_set, text.train).seed == 5
 
 
@@ -82,6 +84,40 @@ def test_bpe_dropout_goes_on_where_it_was(
 ) -> None:
     stop(sigterm, update(number), tiny, *DROPOUT)
     assert_same_run(train(tiny.config(*DROPOUT), resume=True), uninterrupted(*DROPOUT))
+
+
+@pytest.mark.slow
+def test_helpers_segment_text_as_the_training_process_does(
+    tiny: TinyProject,
+    uninterrupted: Callable[..., RunFolder],
+    processes: list[subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    without = uninterrupted(*DROPOUT)
+    monkeypatch.setattr(pipeline, "helpers_for", lambda device, local_count: 2)
+    stop(sigterm, update(17), tiny, *DROPOUT)
+    assert_same_run(train(tiny.config(*DROPOUT), resume=True), without)
+    helpers = [process for process in processes if START in process.args]
+    assert len(helpers) == 4
+    assert None not in [process.poll() for process in helpers]
+
+
+@pytest.mark.parametrize(
+    ("device", "cores", "sharing", "helpers"),
+    [
+        ("cpu", 16, 1, 0),
+        ("cuda", 16, 1, 8),
+        ("cuda", 5, 1, 4),
+        ("cuda", 16, 4, 3),
+        ("cuda", 1, 1, 0),
+        ("cuda", 2, 4, 0),
+    ],
+)
+def test_helpers_leave_a_core_to_each_training_process(
+    device: str, cores: int, sharing: int, helpers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparing, "cores", lambda: cores)
+    assert preparing.helpers_for(torch.device(device), sharing) == helpers
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Encoded pairs as arrays, however they came to be: all that a model learns from."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -69,3 +69,7 @@ class Dataset:
     def epoch(self, number: int) -> "Dataset":
         """The pairs as an epoch reads them: the same in each."""
         return self
+
+    def ahead(self, updates: Iterable[tuple[int, NDArray[np.integer]]]) -> Generator["Dataset", None, None]:
+        """The pairs as each of these updates reads them, each given as its epoch and the pairs that it needs."""
+        return (self for _ in updates)

@@ -1,6 +1,11 @@
-"""Training pairs that are segmented anew in every epoch, by BPE-dropout."""
+"""Training pairs that are segmented anew in every epoch, by BPE-dropout: when they are needed, or ahead of that."""
 
+import logging
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -8,39 +13,90 @@ import numpy as np
 from numpy.typing import NDArray
 
 from translate.data.dataset import SIDES, Dataset, EncodedText
+from translate.errors import DataError
+from translate.pool import in_processes
 from translate.text.bpe_dropout import BpeDropout
 from translate.text.codec import Codec
 
 SAMPLE = 1000  # pairs, from the whole text, by which the effect of dropout on lengths is measured
 
+Indices = NDArray[np.integer]
+Gathered = tuple[NDArray[Any], NDArray[np.int64]]  # the ids of some lines, one after the other, and how many each has
+Order = tuple[str, Indices, Gathered]  # what a Recutter needs for some lines
+
+log = logging.getLogger("translate")
+
+
+@dataclass(frozen=True, eq=False)
+class Recutter:
+    """Segments lines of one side anew; one that would have more than `longest` tokens stays as it is."""
+
+    dropout: BpeDropout
+    longest: int
+
+    def __call__(self, key: str, lines: Indices, gathered: Gathered) -> Gathered:
+        """Other ids for these `lines`: how one is segmented depends on its number and `key` alone."""
+        ids, lengths = gathered
+        rows = [
+            self._recut(row, Random(f"{key} {line}"))
+            for row, line in zip(np.split(ids, np.cumsum(lengths)[:-1]), lines.tolist(), strict=True)
+        ]
+        return np.concatenate(rows), np.array([len(row) for row in rows])
+
+    def _recut(self, whole: NDArray[Any], random: Random) -> NDArray[Any]:
+        ids = self.dropout.recut(whole.tolist(), random)
+        return np.array(ids, dtype=np.int64) if len(ids) <= self.longest else whole
+
 
 @dataclass(frozen=True, eq=False)
 class ResegmentedText:
-    """One side of the pairs; how a line is segmented depends on its number and `key` alone."""
+    """One side of the pairs, in one epoch."""
 
     encoded: EncodedText
-    dropout: BpeDropout
-    longest: int
+    recutter: Recutter
     key: str
 
-    def __getitem__(self, line: int) -> NDArray[Any]:
-        whole = self.encoded[line]
-        ids = self.dropout.recut(whole.tolist(), Random(f"{self.key} {line}"))
-        return np.array(ids, dtype=np.int64) if len(ids) <= self.longest else whole
-
-    def gather(self, lines: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def gather(self, lines: Indices) -> Gathered:
         """The ids of these lines, one line after the other, and how many each of them has."""
-        rows = [self[line] for line in lines.tolist()]
-        return np.concatenate(rows), np.array([len(row) for row in rows])
+        return self.recutter(*self.order(lines))
+
+    def order(self, lines: Indices) -> Order:
+        return self.key, lines, self.encoded.gather(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class GatheredText:
+    """Some lines of one side: `encoded` has them in the order of `lines`, which ascend."""
+
+    encoded: EncodedText
+    lines: Indices
+
+    @classmethod
+    def of(cls, gathered: Gathered, lines: Indices) -> "GatheredText":
+        ids, lengths = gathered
+        return cls(EncodedText(ids, np.cumsum([0, *lengths])), lines)
+
+    def gather(self, lines: Indices) -> Gathered:
+        """The ids of these lines, one line after the other, and how many each of them has."""
+        places = np.searchsorted(self.lines, lines)
+        assert (self.lines[places] == lines).all()
+        return self.encoded.gather(places)
+
+
+Side = EncodedText | ResegmentedText | GatheredText
 
 
 @dataclass(frozen=True, eq=False)
 class ResegmentedPairs:
-    """The pairs of one epoch."""
+    """The pairs of one epoch, or some of them."""
 
-    source: EncodedText | ResegmentedText
-    target: EncodedText | ResegmentedText
+    source: Side
+    target: Side
     labelled: bool
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.source, self.target
 
 
 class ResegmentedDataset:
@@ -50,6 +106,7 @@ class ResegmentedDataset:
         codecs: those that have encoded it.
         share: the probability with which a merge is left out.
         longest: maximum number of tokens in a line; one that would become longer stays as it is in `dataset`.
+        helpers: processes that segment the pairs of the next updates during an update; 0 if this process does it.
     """
 
     def __init__(
@@ -60,11 +117,14 @@ class ResegmentedDataset:
         share: float,
         longest: int,
         seed: int,
+        helpers: int = 0,
     ) -> None:
         self.dataset = dataset
-        self.longest = longest
         self.seed = seed
-        self.dropouts = [None if codec.holds_labels else BpeDropout(codec, share) for codec in codecs]
+        self.helpers = helpers
+        self.recutters = [
+            None if codec.holds_labels else Recutter(BpeDropout(codec, share), longest) for codec in codecs
+        ]
 
     def lengthening(self) -> float:
         """How many times as long lines become, judging by up to `SAMPLE` pairs of epoch 0."""
@@ -77,12 +137,40 @@ class ResegmentedDataset:
 
     def epoch(self, number: int) -> ResegmentedPairs:
         """The pairs as epoch `number`, counted from 0, reads them."""
+        texts = (self.dataset.source, self.dataset.target)
         source, target = (
-            encoded
-            if dropout is None
-            else ResegmentedText(encoded, dropout, self.longest, f"{self.seed} {number} {side}")
-            for side, encoded, dropout in zip(
-                SIDES, (self.dataset.source, self.dataset.target), self.dropouts, strict=True
-            )
+            text if recutter is None else ResegmentedText(text, recutter, f"{self.seed} {number} {side}")
+            for side, text, recutter in zip(SIDES, texts, self.recutters, strict=True)
         )
         return ResegmentedPairs(source, target, self.dataset.labelled)
+
+    def ahead(self, updates: Iterable[tuple[int, Indices]]) -> Generator[ResegmentedPairs, None, None]:
+        """The pairs as each of these updates reads them, each given as its epoch and the pairs that it needs."""
+        rest = iter(updates)
+        waiting: deque[tuple[ResegmentedPairs, Indices]] = deque()
+
+        def orders() -> Iterator[list[Order]]:
+            for number, needed in rest:
+                pairs, lines = self.epoch(number), np.unique(needed)
+                waiting.append((pairs, lines))
+                yield [side.order(lines) for side in pairs.sides if isinstance(side, ResegmentedText)]
+
+        if self.helpers:
+            work = partial(_fill, [recutter for recutter in self.recutters if recutter])
+            try:
+                with closing(in_processes(work, orders(), self.helpers)) as answers:
+                    for source, *target in answers:
+                        pairs, lines = waiting.popleft()
+                        yield ResegmentedPairs(
+                            GatheredText.of(source, lines),
+                            GatheredText.of(target[0], lines) if target else pairs.target,
+                            pairs.labelled,
+                        )
+            except DataError as error:
+                log.warning("%s. From now on updates wait while BPE-dropout segments their text", error)
+        yield from (pairs for pairs, _ in waiting)
+        yield from (self.epoch(number) for number, _ in rest)
+
+
+def _fill(recutters: Sequence[Recutter], orders: Sequence[Order]) -> list[Gathered]:
+    return [recutter(*order) for recutter, order in zip(recutters, orders, strict=True)]

@@ -30,6 +30,7 @@ class BpeDropout:
 
     def __init__(self, codec: Codec, share: float) -> None:
         assert isinstance(codec.tokenizer, PieceTokenizer)
+        self._codec = codec
         self._tokenizer = codec.tokenizer
         self._vocabulary = codec.vocabulary
         self._share = share
@@ -40,6 +41,9 @@ class BpeDropout:
         self._merges = {(left, right): (rank, joined) for rank, (left, right, joined) in enumerate(merges)}
         self._known_merges = lru_cache(CACHED)(self._find_possible)
         self._known_parts = lru_cache(CACHED)(self._without_dropout)
+
+    def __reduce__(self) -> tuple[type["BpeDropout"], tuple[Codec, float]]:
+        return BpeDropout, (self._codec, self._share)  # Caches cannot be pickled.
 
     def recut(self, ids: Iterable[int], random: Random) -> list[int]:
         """Other ids for a line, given those of the codec; the same ones if no merge is left out."""

@@ -6,10 +6,12 @@ micro_batches.py; what happens between them is in model_selection.py and states.
 
 import math
 import time
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from itertools import chain, islice, tee
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,6 +38,10 @@ class TrainingSet(Protocol):
     """The pairs to train on, which may differ in each epoch."""
 
     def epoch(self, number: int) -> Pairs: ...
+
+    def ahead(self, updates: Iterable[tuple[int, Indices]]) -> Generator[Pairs, None, None]:
+        """The pairs for each of these updates: its epoch, and which pairs it needs. They may be made ahead of time."""
+        ...
 
 
 class Trainer:
@@ -104,22 +110,7 @@ class Trainer:
             self.states.save()  # The best model exists now; without a state the run could not be resumed.
         if self._validation_is_due():  # The resumed run may have stopped before or during this validation.
             self._validate()
-        start = self.progress.step
-        for batches in self._updates_ahead():
-            self._update(batches)
-            self.states.check()  # Not only when the next state is due: until then, nothing more would be saved.
-            if self.progress.step == start + 1:  # The first update has created the optimizers' state.
-                self.states.reserve()
-            if self.progress.step % self.config.log_every == 0:
-                self._log()
-            if self.progress.step % RELEASE_EVERY == 0:
-                release_memory()
-            if self.signal:
-                raise Interrupted(self.signal)
-            if self._validation_is_due():
-                self._validate()
-            elif self._state_is_due():
-                self.states.save()
+        self._make_updates()
         if self.progress.step < self.total_steps:
             found_nothing = self.progress.validations_since_best
             self.learner.bar.say(
@@ -135,22 +126,55 @@ class Trainer:
         self.micro_batches.rehearse(largest, self.dataset.epoch(epoch))
         self.rehearsal_seconds = time.perf_counter() - started
 
-    def _updates_ahead(self) -> Iterator[list[Indices]]:
-        progress = self.progress
-        while self._updates_left() > 0:
-            if progress.position == self.learner.updates_per_epoch:
-                progress.epoch += 1
-                progress.position = 0
-            yield self.plan.epoch(progress.epoch)[progress.position]
+    def _make_updates(self) -> None:
+        """All updates up to the end of the run, with what is due after each."""
+        progress, start = self.progress, self.progress.step
+        updates, expected = tee(islice(self._planned(), self.total_steps - start))
+        needed = ((epoch, self._own_pairs(batches)) for epoch, _, batches in expected)
+        with closing(self.dataset.ahead(needed)) as pairs_of_updates:
+            for epoch, position, batches in updates:
+                if self._updates_left() <= 0:
+                    return
+                progress.epoch, progress.position = epoch, position
+                self._update(batches, pairs_of_updates)
+                if progress.step == start + 1:  # It has created the optimizers' state.
+                    self.states.reserve()
+                self._after_update()
 
-    def _update(self, batches: list[Indices]) -> None:
+    def _planned(self) -> Iterator[tuple[int, int, list[Indices]]]:
+        """Epoch, place in it, and batches of each update from here on."""
+        epoch, position = self.progress.epoch, self.progress.position
+        while True:
+            updates = self.plan.epoch(epoch)
+            yield from ((epoch, place, updates[place]) for place in range(position, len(updates)))
+            epoch, position = epoch + 1, 0
+
+    def _own_pairs(self, batches: list[Indices]) -> Indices:
+        """The pairs that this process reads of these batches."""
+        return np.concatenate([part.indices for parts in self.micro_batches.of(batches) for part in parts])
+
+    def _after_update(self) -> None:
+        self.states.check()  # Not only when the next state is due: until then, nothing more would be saved.
+        if self.progress.step % self.config.log_every == 0:
+            self._log()
+        if self.progress.step % RELEASE_EVERY == 0:
+            release_memory()
+        if self.signal:
+            raise Interrupted(self.signal)
+        if self._validation_is_due():
+            self._validate()
+        elif self._state_is_due():
+            self.states.save()
+
+    def _update(self, batches: list[Indices], pairs_of_updates: Iterator[Pairs]) -> None:
         """One update of the weights, from the gradients of all `batches` together."""
         started = time.perf_counter()
+        pairs = next(pairs_of_updates)
         progress = self.progress
         rate = self._learning_rate(progress.step + 1)
         random = torch.get_rng_state()
         try:
-            own_sums = self.micro_batches.until_it_fits(lambda: self._gradients_from_zero(batches), batches)
+            own_sums = self.micro_batches.until_it_fits(lambda: self._gradients_from_zero(batches, pairs), batches)
         except Interrupted:
             torch.set_rng_state(random)  # When the run is resumed, it begins with this update.
             raise
@@ -171,18 +195,17 @@ class Trainer:
         progress.recent_seconds += seconds
         self.learner.bar.advance()
 
-    def _gradients_from_zero(self, batches: list[Indices]) -> Sums:
+    def _gradients_from_zero(self, batches: list[Indices], pairs: Pairs) -> Sums:
         """The gradients of these batches alone, without what an earlier attempt has added up."""
         self.learner.update.begin()
-        return self._gradients(batches)
+        return self._gradients(batches, pairs)
 
-    def _gradients(self, batches: list[Indices]) -> Sums:
+    def _gradients(self, batches: list[Indices], pairs: Pairs) -> Sums:
         """Accumulate the gradients of the batches, divided by the number of target tokens in all of them.
 
         Returns the sums over this process's parts of the batches.
         """
         self.learner.model.train()
-        pairs = self.dataset.epoch(self.progress.epoch)
         passes = [
             [Pass(make_batch(pairs, indices), weight) for indices, weight in micro_batches]
             for micro_batches in self.micro_batches.of(batches)
