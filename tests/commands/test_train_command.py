@@ -129,9 +129,9 @@ def test_a_signal_then_a_resume(run: Run, untrained: Project, monkeypatch: pytes
     with monkeypatch.context() as patch:
         update = Trainer._update
 
-        def interrupted(self: Trainer, batches: Any) -> None:
+        def interrupted(self: Trainer, *given: Any) -> None:
             os.kill(os.getpid(), signal.SIGINT)
-            update(self, batches)
+            update(self, *given)
 
         patch.setattr(Trainer, "_update", interrupted)
         said, other = run(), run("--overwrite")

@@ -160,10 +160,10 @@ def test_training_ends_with_the_next_update_if_a_state_cannot_be_written(tiny: T
     """Not when the next state is due, before which nothing would be saved."""
     update, steps = Trainer._update, []
 
-    def after_writing(trainer: Trainer, batches: Any) -> None:
+    def after_writing(trainer: Trainer, *given: Any) -> None:
         while trainer.states.store.unwritten() is not None:
             time.sleep(0.01)
-        update(trainer, batches)
+        update(trainer, *given)
         steps.append(trainer.progress.step)
 
     with pytest.MonkeyPatch.context() as patch:

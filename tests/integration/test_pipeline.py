@@ -164,9 +164,9 @@ def test_each_epoch_has_all_pairs_once_and_batches_of_its_own(
     taken: list[list[int]] = []
     update = Trainer._update
 
-    def noted(self: Trainer, batches: list[Any]) -> None:
+    def noted(self: Trainer, batches: list[Any], *rest: Any) -> None:
         taken.extend(sorted(batch.tolist()) for batch in batches)
-        update(self, batches)
+        update(self, batches, *rest)
 
     monkeypatch.setattr(Trainer, "_update", noted)
     train(tiny.config())

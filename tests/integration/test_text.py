@@ -295,9 +295,9 @@ def test_corpora_are_mixed_by_weight(
     caplog.set_level(logging.INFO, "translate")
     trained: list[int] = []
 
-    def spy(self: Trainer, batches: list[Any]) -> None:
+    def spy(self: Trainer, batches: list[Any], *rest: Any) -> None:
         trained.extend(int(pair) for batch in batches for pair in batch)
-        original(self, batches)
+        original(self, batches, *rest)
 
     original = Trainer._update
     monkeypatch.setattr(Trainer, "_update", spy)

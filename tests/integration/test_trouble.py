@@ -45,10 +45,10 @@ def spoil_updates(patch: pytest.MonkeyPatch, *numbers: int, value: float = math.
     update, loss = Trainer._update, objective_module.smoothed_loss_
     now = 0
 
-    def counted(self: Trainer, batches: Any) -> None:
+    def counted(self: Trainer, *given: Any) -> None:
         nonlocal now
         now = self.progress.step + 1
-        update(self, batches)
+        update(self, *given)
 
     def spoiled(*arguments: Any, **keywords: Any) -> tuple[Tensor, Tensor]:
         smoothed, nll = loss(*arguments, **keywords)
@@ -80,8 +80,8 @@ def test_a_gradient_that_is_no_number_is_skipped_and_named(
     weights: list[dict[str, Tensor]] = []
     update = Trainer._update
 
-    def spy(self: Trainer, batches: Any) -> None:
-        update(self, batches)
+    def spy(self: Trainer, *given: Any) -> None:
+        update(self, *given)
         weights.append({name: p.detach().clone() for name, p in self.learner.model.named_parameters()})
 
     monkeypatch.setattr(Trainer, "_update", spy)

@@ -72,4 +72,4 @@ class Dataset:
 
     def ahead(self, updates: Iterable[tuple[int, NDArray[np.integer]]]) -> Generator["Dataset", None, None]:
         """The pairs as each of these updates reads them, each given as its epoch and the pairs that it needs."""
-        return (self for _ in updates)
+        return (self.epoch(number) for number, _ in updates)
