@@ -51,6 +51,8 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "training: {schedule: {kind: cosine, cosine: {warmup_steps: 3}}}",
             "x.yaml:1: training.schedule.cosine: unknown key; to choose it, write kind: cosine",
         ),
+        ("extend: b.yaml", "x.yaml:1: extend: unknown key; did you mean 'extends'?"),
+        ("model.d_model: 64", "x.yaml:1: model.d_model: unknown key; write model: {d_model: …}"),
         ("model: {dropuot:0.3}", "x.yaml:1: model.dropuot:0.3: unknown key; did you mean 'dropout'?"),
         ("lr: 3", "x.yaml:1: lr: unknown key; 'lr' belongs to training.optimizer"),
         (
@@ -456,6 +458,55 @@ def test_a_problem_is_named_in_the_file_that_holds_it() -> None:
         "base/base.yaml:3: model.heads: given 'x', allowed: a whole number from 1 to 10000000",
         "x.yaml:3: model.dropout: given 4, allowed: a number from 0 to below 1",
     ]
+
+
+OPTIMIZERS = "a section of kind adam or adamw or muon; write {kind: 'adam'}"
+
+
+@pytest.mark.parametrize(
+    ("text", "override", "problem"),
+    [
+        ("optimizer: adam", "training.optimizer.lr=1", f"optimizer: given 'adam', allowed: {OPTIMIZERS}"),
+        ("optimizer: adam", "training.optimizer={kind: adam}", f"optimizer: given 'adam', allowed: {OPTIMIZERS}"),
+        ("batch: 4096", "training.batch.accumulate=2", "batch: given 4096, allowed: a section with max_tokens, "),
+        (
+            "batch: [4096]",
+            "training.batch={accumulate: 2}",
+            "batch: given [4096], allowed: a section with max_tokens, ",
+        ),
+    ],
+)
+def test_a_value_in_place_of_a_section_is_a_problem_even_if_another_one_sets_keys_of_it(
+    text: str, override: str, problem: str
+) -> None:
+    (found,) = problems(f"training: {{{text}}}", override)
+    assert found.startswith(f"x.yaml:1: training.{problem}")
+    Path("base.yaml").write_text(f"training: {{{text}}}", encoding="utf-8")
+    keys, value = override.split("=")
+    outer, *inner = keys.split(".")
+    nested = value if not inner else f"{{{': {'.join(inner)}: {value}{'}' * len(inner)}"
+    (found,) = problems(f"extends: base.yaml\n{outer}: {nested}")
+    assert found.startswith(f"base.yaml:1: training.{problem}")
+
+
+def test_a_section_that_was_left_empty_may_be_filled() -> None:
+    Path("x.yaml").write_text("training:\n", encoding="utf-8")
+    assert load_config(Path("x.yaml"), ["training.max_steps=7"]).training.max_steps == 7
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("training.optimizer=adam", "training.optimizer.lr=1"),
+        ("training=5", "training.optimizer.lr=1"),
+        ("data.train=clean", "data.train.weight=5"),
+        ("data.train.weight=5", "data.train=clean"),
+        ("training={optimizer: adam}", "training.optimizer.lr=1"),
+    ],
+)
+def test_overrides_that_contradict_each_other(one: str, other: str) -> None:
+    found = problems("", one, "seed=3", other)
+    assert f"override {other!r}: contradicts override {one!r}; leave one of them out" in found
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "word", "3"])

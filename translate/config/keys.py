@@ -28,6 +28,12 @@ def fields_named(key: str, sections: Sequence[type[Section]]) -> list[FieldInfo]
     return [section.model_fields[key] for section in sections if key in section.model_fields]
 
 
+def must_be_section(key: str, sections: Sequence[type[Section]]) -> bool:
+    """Whether a key of `sections` allows nothing but a section."""
+    fields = fields_named(key, sections)
+    return bool(fields) and all(len(sections_at(field)) == len(_members(field)) for field in fields)
+
+
 def sections_below(key: str, sections: Sequence[type[Section]]) -> list[type[Section]]:
     """The sections allowed at `key` of any of `sections`."""
     return [section for field in fields_named(key, sections) for section in sections_at(field)]

@@ -6,11 +6,22 @@ what a config may contain.
 
 import json
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from translate.config.data import Corpus
-from translate.config.keys import fields_named, is_path, items_below, kind_of, sections_at, sections_below, show
+from translate.config.keys import (
+    fields_named,
+    is_path,
+    items_below,
+    kind_of,
+    must_be_section,
+    sections_at,
+    sections_below,
+    show,
+)
 from translate.config.problems import KeyPath, check
 from translate.config.schema import Config
 from translate.config.section import Section
@@ -27,8 +38,12 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     problems: list[str] = []
     given = _read(path, (), problems)
     overriding = Given({}, "overrides", Path.cwd())
-    for override in overrides:
-        overriding = _merge(overriding, _override(override, problems), ())
+    settings = [_override(override, problems) for override in overrides]
+    for setting in settings:
+        overriding = _merge(overriding, setting, ())
+    for one, other in combinations(settings, 2):
+        if _clash(one, other):
+            problems.append(f"{other.place}: contradicts {one.place}; leave one of them out")
     given = _merge(given, overriding, (Config,))
 
     config, more = check(_plain(given, (Config,)), lambda key_path: _place(given, key_path))
@@ -130,11 +145,19 @@ def _override(override: str, problems: list[str]) -> Given:
     return given
 
 
+def _clash(one: Given, other: Given) -> bool:
+    """Whether one gives a single value where the other one gives keys."""
+    if isinstance(one.value, dict) and isinstance(other.value, dict):
+        return any(_clash(one.value[key], other.value[key]) for key in one.value.keys() & other.value.keys())
+    return isinstance(one.value, dict) or isinstance(other.value, dict)
+
+
 def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Given:
     """`child` merged over `base`, key by key.
 
     `sections` are those that the schema allows here. If `child` chooses one of them by `kind`, keys of `base` that only
     others have are dropped. A corpus of another text replaces that of `base`: weight and vocabulary belong to the text.
+    A single value in `base` where there must be a section stays, so that the check names it.
     """
     if not (isinstance(base.value, dict) and isinstance(child.value, dict)):
         return child
@@ -147,7 +170,10 @@ def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Give
         base = _drop_other_kinds(base, chosen, sections)
     merged = dict(base.value)
     for key, value in child.value.items():
-        merged[key] = _merge(merged[key], value, sections_below(key, sections)) if key in merged else value
+        if key not in merged:
+            merged[key] = value
+        elif not (must_be_section(key, sections) and not isinstance(merged[key].value, dict | NoneType)):
+            merged[key] = _merge(merged[key], value, sections_below(key, sections))
     return Given(merged, child.place, child.folder)
 
 

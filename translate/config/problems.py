@@ -168,7 +168,7 @@ def _sections_at(path: KeyPath, values: dict[str, Any]) -> list[type[Section]]:
 
 def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     above, key = path[:-1], str(path[-1])
-    known = list(_sections_at(above, values)[0].model_fields)
+    known = [*_sections_at(above, values)[0].model_fields, *([] if above else ["extends"])]
     everywhere = [(home, section) for home, section in all_sections() if key in section.model_fields]
     here = [section for home, section in everywhere if home == _dotted(above)]
     if kinds := [kind for section in here if (kind := kind_of(section))]:
@@ -182,6 +182,9 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     name, colon, value = key.partition(":")
     if colon and name in known:
         return f"unknown key; write a space after the colon, '{name}: {value}'"
+    section, dot, inner = key.partition(".")
+    if dot and section in known:
+        return f"unknown key; write {section}: {{{inner}: …}}"
     if near := difflib.get_close_matches(key, known, n=1):
         return f"unknown key; did you mean {near[0]!r}?"
     if described := _described_as(key, above):
