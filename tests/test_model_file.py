@@ -1,5 +1,6 @@
 """A trained model in one file: what is saved comes back, and nothing else is needed to read it."""
 
+import math
 import os
 import pickle
 import re
@@ -105,6 +106,20 @@ def test_another_format_is_refused(tmp_path: Path, values: dict[str, str], found
         SavedModel.load(path)
     assert str(caught.value) == (
         f"{path} is not a model: its format is '{found}', not 'translate model 1'; give the model.safetensors of a run"
+    )
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+def test_weights_that_are_no_numbers_are_refused(value: float, path: Path) -> None:
+    saved = SavedModel.load(path)
+    name = list(saved.weights)[-1]
+    saved.weights[name].flatten()[-1] = value
+    saved.save(path)
+    with pytest.raises(CheckpointError) as caught:
+        SavedModel.load(path)
+    assert str(caught.value) == (
+        f"{path} has weights that are infinite or NaN ({name}): its training has diverged; train it again with a lower "
+        "training.optimizer.lr"
     )
 
 

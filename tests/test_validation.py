@@ -1,6 +1,7 @@
 """Validation: the loss of the references, and the scores of greedy translations, by hand or beside the translator's."""
 
 import copy
+import math
 import unicodedata
 from dataclasses import replace
 from typing import Any
@@ -63,6 +64,17 @@ def test_the_accuracy_is_the_share_of_tokens_that_come_first(translator: Transla
     accuracy = validator()(model, lambda: None).accuracy
     assert accuracy == pytest.approx(tokens.count(dog) / len(tokens))
     assert 0 < accuracy < 0.5
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_model_that_has_diverged_is_called_so(value: float, translator: Translator) -> None:
+    model = copy.deepcopy(translator.model)
+    with torch.no_grad():
+        model.projection.bias.fill_(value)
+    found = validator()(model, lambda: None)
+    assert not math.isfinite(found.nll)
+    assert found.warning is not None
+    assert found.warning.startswith("the loss is infinite or NaN: the model has diverged")
 
 
 def test_samples_are_spread_over_the_text() -> None:

@@ -3,8 +3,10 @@
 Dimension letters in names: N real target positions of a batch, V target vocabulary.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +24,7 @@ from translate.decoding.rescore import teacher_forced
 from translate.decoding.search import search, tokens_read
 from translate.evaluation import corpus_bleu, corpus_chrf
 from translate.model.build import Model
-from translate.score_warnings import bleu_tokenizer, distinct_warning, form_warning
+from translate.score_warnings import DIVERGED, bleu_tokenizer, distinct_warning, form_warning
 from translate.text.codec import Codec
 from translate.training.loss import smoothed_loss_
 from translate.training.progress import Validation, perplexity
@@ -78,7 +80,9 @@ class Validator(ABC):
             tokens_read(model, self.decoding),
         )
         truncated = sum(not hypotheses[0].finished for hypotheses in found)
-        return self._judge(nll, accuracy, [self.target.decode(hypotheses[0].tokens) for hypotheses in found], truncated)
+        outputs = [self.target.decode(hypotheses[0].tokens) for hypotheses in found]
+        validation = self._judge(nll, accuracy, outputs, truncated)
+        return validation if math.isfinite(nll) else replace(validation, warning=DIVERGED)
 
     @abstractmethod
     def _judge(self, nll: float, accuracy: float, outputs: list[str], truncated: int) -> Validation:

@@ -281,10 +281,11 @@ def test_no_word_is_left(run: Run) -> None:
     assert said.err.endswith("; lower it\n")
 
 
-def test_no_pair_is_left(run: Run) -> None:
-    said = run("data.filter.max_ratio=0.5")
+def test_no_pair_is_left(run: Run, untrained: Project) -> None:
+    write_lines(untrained.corpus / "train.it", [" ".join(["gatto"] * 20)] * 200)
+    said = run("data.filter.max_ratio=1.5")
     assert said.code == 2
-    assert "error: train: nothing is left to train on (dropped 200 pairs: one side over 0.5 times the other" in said.err
+    assert "error: train: nothing is left to train on (dropped 200 pairs: one side over 1.5 times the other" in said.err
     assert said.err.endswith("; change data.filter\n")
 
 

@@ -292,6 +292,7 @@ def test_the_published_files() -> None:
         (["train.de.part.gz"], True),
         (["train.de.gz", "train.en.gz"], True),
         (sorted(MULTI30K_FILES), False),
+        ([".download", *MULTI30K_FILES], False),
         (["train.de.gz", "notes.txt"], False),
     ],
 )
@@ -300,5 +301,11 @@ def test_only_a_folder_of_ours_is_to_be_downloaded(tmp_path: Path, there: list[s
     if there is not None:
         root.mkdir()
         for name in there:
-            (root / name).touch()
+            (root / name).write_bytes(BODY if name != ".download" else b"")
     assert is_to_be_downloaded(root) is expected
+
+
+def test_an_empty_file_is_to_be_downloaded_again(tmp_path: Path) -> None:
+    for name in MULTI30K_FILES:
+        (tmp_path / name).write_bytes(BODY if name != "val.en.gz" else b"")
+    assert is_to_be_downloaded(tmp_path)

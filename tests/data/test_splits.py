@@ -171,6 +171,16 @@ def test_a_table_is_no_split(names: list[str], row: str, columns: str, tmp_path:
         assert "To turn table" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["training.tar.gz", "multi30k.zip"])
+def test_an_archive_is_no_split(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "notes.txt", "read me\n")
+    write(tmp_path / name, "packed\n")
+    with pytest.raises(DataError) as caught:
+        find_split(tmp_path, "train", "de", "en")
+    assert f"notes.txt, {name}. " in str(caught.value) or f"{name}, notes.txt. " in str(caught.value)
+    assert f" If they are in {name}, unpack it first. Set data.root " in str(caught.value)
+
+
 def test_a_table_that_cannot_be_read_hides_no_message(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_bytes(b"1\tH\xfchnd\tdog\n")
     with pytest.raises(DataError, match=r"^No split 'train' in .*files there: pairs\.tsv\. .* cut -f1 "):

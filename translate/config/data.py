@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from translate.config.section import AnyPath, Conflict, PositiveFloat, PositiveInt, Section
+from translate.config.section import AnyPath, Conflict, PositiveInt, Section
 
 Split = Annotated[str, Field(min_length=1)]
 
@@ -68,7 +68,7 @@ class FilterConfig(Section):
     """
 
     max_tokens: PositiveInt = Field(200, description="Drop pairs that have more tokens than this on either side.")
-    max_ratio: PositiveFloat | None = Field(
+    max_ratio: Annotated[float, Field(ge=1.0)] | None = Field(
         None, description="Drop pairs in which one side has more than this many times as many tokens as the other."
     )
     untranslated: bool = Field(

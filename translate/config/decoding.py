@@ -35,7 +35,8 @@ class DecodingConfig(Section):
     )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(
         1,
-        description="Sampling: the random seed. With the same seed, line N of a text always gets the same translation.",
+        description="Sampling: the random seed. With the same seed, line N of a text always gets the same translation, "
+        "except that in batches of another size rounding may rarely draw another token.",
     )
     max_ratio: Annotated[float, Field(gt=0.0, le=MOST_RATIO)] | None = Field(
         None,

@@ -195,7 +195,9 @@ class TrainingConfig(Section):
         "two decimal places), the loss decides. Default: bleu for translations, accuracy for labels.",
     )
     patience: PositiveInt | None = Field(
-        None, description="Early stopping: stop after this many validations in a row without a better metric."
+        None,
+        description="Early stopping: stop after this many validations in a row without a better model, as `best` says. "
+        "With the same metric, one with a lower loss is better.",
     )
     log_every: PositiveInt = Field(
         50,

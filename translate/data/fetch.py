@@ -74,13 +74,13 @@ def download_multi30k(
 def is_to_be_downloaded(root: Path) -> bool:
     """Whether `root` is missing, or holds only part of what an interrupted download was to bring."""
     try:
-        there = {path.name for path in root.iterdir()}
+        sizes = {path.name: path.stat().st_size for path in root.iterdir()}
     except FileNotFoundError:
         return True
     except OSError:  # Reading from it will report the reason.
         return False
     downloaded = {LOCK, *(name for file in MULTI30K_FILES for name in (file, _part(Path(file)).name))}
-    return there <= downloaded and not there >= set(MULTI30K_FILES)
+    return sizes.keys() <= downloaded and not all(sizes.get(name) for name in MULTI30K_FILES)
 
 
 def _fetch_missing(root: Path, files: Mapping[str, str], mirrors: Sequence[str], timeout: float) -> None:

@@ -18,6 +18,7 @@ ALIASES = (
     ("val", "valid", "validation", "dev"),
     ("test_2016_flickr", "test2016", "test"),
 )
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip", ".7z")
 # Where the files may lie below `root`: directly, in a clone of the authors' repository, in the caches of torchtext 0.6
 # and of torchtext 0.12 and later.
 FOLDERS = (".", "data/task1/raw", "multi30k", "datasets/Multi30k")
@@ -131,6 +132,8 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
             one, other = text_columns(table)
             state += f" To turn table columns into files: cut -f{one} {table} > {folder / name}.{source}"
             state += f" (and -f{other}, {target})."
+        if archive := next((path.name for path in files if path.name.endswith(ARCHIVES)), None):
+            state += f" If they are in {archive}, unpack it first."
     remedy = (
         "Set data.root (--data-root) to the folder that has them, or name two files: {source: FILE, target: FILE} "
         "(--source FILE --reference FILE)"
