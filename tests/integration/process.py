@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,25 +15,36 @@ import numpy as np
 import pytest
 import torch
 from tiny_runs import at_call, gradients, sigterm, trainer_of
+from torch import Tensor
 
 from translate.config.loading import load_config
+from translate.data.batching import Batch
 from translate.errors import DataError
 from translate.pipeline import train
 from translate.storage import write_tensors
 from translate.training.distributed import Group
 from translate.training.interrupt import Interrupted
 from translate.training.trainer import Trainer
+from translate.training.update import Update
 from translate.validation import Validator
 
 
 def do_run(
-    group: Group, config: Path, overrides: list[str], resume: bool = False, stop: Any = None, fail: int | None = None
+    group: Group,
+    config: Path,
+    overrides: list[str],
+    resume: bool = False,
+    stop: Any = None,
+    fail: int | None = None,
+    room: Any = None,
 ) -> None:
     """A training, which a signal stops before the update [1] of process [0], where that is asked for.
 
-    Or the validation with the number `fail` runs out of memory.
+    Or the validation with the number `fail` runs out of memory. Or process [0] has `room` for [1] tokens at a time.
     """
     with pytest.MonkeyPatch.context() as patch:
+        if room is not None and room[0] == group.rank:
+            patch.setattr(Update, "add", with_room_for(room[1]))
         if fail is not None:
             at_call(patch, Validator, "__call__", fail, out_of_memory)
             with pytest.raises(DataError, match="The run is saved"):
@@ -46,6 +58,18 @@ def do_run(
         except Interrupted as interruption:
             received = interruption.signal_number
     assert received == (None if stop is None else signal.SIGTERM)  # in every process
+
+
+def with_room_for(most: int) -> Callable[..., Tensor]:
+    """Update.add, which runs out of memory if a batch has more tokens than that, with padding."""
+    add = Update.add
+
+    def limited(self: Update, batch: Batch, share: float, *, last: bool) -> Tensor:
+        if batch.source_BS.numel() + batch.target_BT.numel() > most:
+            raise MemoryError
+        return add(self, batch, share, last=last)
+
+    return limited
 
 
 def out_of_memory() -> NoReturn:

@@ -139,6 +139,7 @@ def two(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyProj
         output = f"output={tiny.folder}/one, then two, {name}"
         stop(sigterm, update(4), one, output, *WITHOUT_DROPOUT, *settings)
         run(f"one, then two, {name}", *WITHOUT_DROPOUT, *settings, resume=True)
+    run("little memory", *WITHOUT_DROPOUT, room=[1, 75])
     # Parts of the same shape take as many random numbers: only another seed makes another state.
     for split in ("train", "val"):
         write_split(tiny.folder / "pairs", split, ["bako fide"] * 40, ["koba defi"] * 40)
@@ -177,6 +178,14 @@ def assert_close_run(found: RunFolder, wanted: RunFolder) -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_ends_as_in_one_process(name: str, two: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
     assert_close_run(RunFolder(two.folder / name), uninterrupted(*WITHOUT_DROPOUT, *RUNS[name]))
+
+
+def test_all_processes_split_their_batches_if_one_has_little_memory(
+    two: TinyProject, uninterrupted: Callable[..., RunFolder]
+) -> None:
+    assert_close_run(RunFolder(two.folder / "little memory"), uninterrupted(*WITHOUT_DROPOUT))
+    said = re.findall("out of memory at update 1: .* split into (.*?) micro-", (two.folder / "stderr-0").read_text())
+    assert said == ["2", "4"]
 
 
 def test_three_processes_share_matrices_of_the_same_shape(

@@ -14,7 +14,10 @@ from translate.training.tracking import NoBar
 
 def learner(processes: int = 1) -> Any:
     return SimpleNamespace(
-        processes=SimpleNamespace(count=processes), progress=Progress(), config=TrainingConfig(), bar=NoBar(0, 0)
+        processes=SimpleNamespace(count=processes, local_count=processes),
+        progress=Progress(),
+        config=TrainingConfig(),
+        bar=NoBar(0, 0),
     )
 
 

@@ -25,6 +25,8 @@ class ParallelModel:
     Calling it is the forward pass in training. `model` is what is trained; the optimizers get its parameters.
     """
 
+    passes_alone = True  # whether a pass that is not the last one of an update needs no other process
+
     def __init__(self, model: Model) -> None:
         self.model = model
         self.forward: nn.Module = model
@@ -88,6 +90,8 @@ class Sharded(ParallelModel):
     Raises:
         ConfigError: this PyTorch cannot do it on a CPU.
     """
+
+    passes_alone = False
 
     def __init__(self, model: Model, processes: Processes) -> None:
         from torch.distributed.device_mesh import init_device_mesh
