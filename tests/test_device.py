@@ -1,5 +1,6 @@
-"""Which device is chosen, and how CPUs take very small numbers."""
+"""Which device is chosen, and how CPUs are prepared."""
 
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Adam
 
-from translate.device import resolve_device, subnormals_are_zero
+from translate.device import prepare_cpu, resolve_device, subnormals_are_zero
 from translate.errors import ConfigError
 
 
@@ -37,3 +38,10 @@ def test_subnormals_are_zero_inside_and_in_threads_that_are_started_there() -> N
 def test_no_such_device(name: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"device: given {name!r}, allowed: auto, cpu or cuda")):
         resolve_device(name)
+
+
+@pytest.mark.parametrize("name", ["ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"])
+def test_sizes_of_caches_that_a_user_has_set_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "77")
+    prepare_cpu()
+    assert os.environ[name] == "77"

@@ -211,8 +211,9 @@ def test_tokenized_bleu_by_hand() -> None:
         ),
         ([["no", "four", "words", "match"]], [["no", "four", "words", "match", "here"]]),
         ([["one", "two", "three"]], [["one", "two", "three"]]),  # no 4-gram: unsmoothed, so 0
+        ([["one", "two", "three", "four"]], [["one", "two", "three", "five"]]),  # no right one: unsmoothed, so 0
     ],
-    ids=["empty", "case", "short", "no 4-gram"],
+    ids=["empty", "case", "short", "no 4-gram", "no right 4-gram"],
 )
 def test_tokenized_bleu_is_that_of_torchtext(hypotheses: list[list[str]], references: list[list[str]]) -> None:
     bleu_score = pytest.importorskip("torchtext.data.metrics", reason="torchtext is not installed").bleu_score
@@ -221,8 +222,9 @@ def test_tokenized_bleu_is_that_of_torchtext(hypotheses: list[list[str]], refere
 
 
 def test_a_token_of_white_space_is_one_token() -> None:
-    tokens = [["a", "  ", "b\xa0c", "d"]]
-    assert tokenized_bleu(tokens, tokens) == pytest.approx(100)  # four tokens, one 4-gram
+    for tokens in ([["a", "  ", "b", "c"]], [["a", "  ", "b\xa0c", "d"]]):
+        assert tokenized_bleu(tokens, tokens) == pytest.approx(100)  # four tokens, one 4-gram
+    assert tokenized_bleu([["a", "b\xa0c", "d"]], [["a", "b\xa0c", "d"]]) == 0  # three tokens
     assert tokenized_bleu([["a", "  ", "b", "c", "d"]], [["a", "b", "c", "d", "e"]]) < 100
 
 

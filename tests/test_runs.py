@@ -10,7 +10,7 @@ import pytest
 
 from translate.errors import CheckpointError
 from translate.files import atomic_file
-from translate.runs import WRITTEN, RunFolder, newest_model
+from translate.runs import WRITTEN, RunFolder, is_found, newest_model
 from translate.training.checkpoint import StateStore
 from translate.training.tracking import MetricsLog
 from translate.training.writer import Writer
@@ -53,6 +53,16 @@ def test_the_newest_run_may_be_a_link(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "linked").symlink_to(run.path, target_is_directory=True)
     assert newest_model() == tmp_path / "checkpoints" / "linked" / "model.safetensors"
+    assert is_found(RunFolder(tmp_path / "checkpoints" / "linked"))
+
+
+def test_checkpoints_may_be_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
+    (tmp_path / "large disk").mkdir()
+    (tmp_path / "checkpoints").symlink_to(tmp_path / "large disk", target_is_directory=True)
+    assert is_found(RunFolder(tmp_path / "checkpoints" / "run"))
+    assert is_found(RunFolder(tmp_path / "large disk" / "run"))
+    assert not is_found(RunFolder(tmp_path / "run"))
 
 
 def test_a_run_begins_with_nothing_of_the_one_before(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from translate.data.corpus import TextInMemory
 from translate.errors import DataError
 from translate.evaluation import EvaluationReport, evaluate, tokenized_bleu
 from translate.model_file import SavedModel
+from translate.paths import resolved
 from translate.scoring import ScoredText, score
 from translate.text.codec import Codec
 from translate.text.tokenizers import WordTokenizer
@@ -109,6 +110,19 @@ def test_text_without_spaces_under_an_unknown_code_is_warned_of(
 def test_sound_text_is_not_warned_of(report_of: ReportOf, caplog: pytest.LogCaptureFixture) -> None:
     report_of(WordTokenizer("en"), "A dog.", "A dog.")
     assert caplog.messages == []
+
+
+def test_a_report_names_the_file_of_its_model_as_it_is_called_from_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that replaces the model recognizes by it the reports that it removes."""
+    monkeypatch.chdir(tmp_path)
+    path = save_model(Path("model.safetensors"))
+    Path("link").symlink_to(path)
+    translator = Translator.load(path, "cpu")
+    text = TextInMemory("test", ["Hund"], ["dog"], source_sha256="", target_sha256="", variant="")
+    details = score(translator, text, translator.config.decoding, checkpoints=[path, Path("link")]).details
+    assert details["checkpoints"] == [str(resolved(tmp_path) / "model.safetensors")] * 2
 
 
 def test_a_report_names_each_model_of_an_ensemble_and_its_seed(tmp_path: Path) -> None:

@@ -113,6 +113,17 @@ def test_batches_are_no_larger_than_those_of_training(
     assert found.nll == pytest.approx(validator()(translator.model, lambda: None).nll, rel=1e-5)
 
 
+def test_it_may_be_stopped_before_each_batch_of_references_and_of_translations(translator: Translator) -> None:
+    def checks(**sizes: Any) -> int:
+        found: list[None] = []
+        validator(**sizes)(translator.model, lambda: found.append(None))
+        return len(found)
+
+    usual = checks()
+    assert checks(batch=BatchConfig(max_sentences=1)) >= usual + len(LINES) - 1
+    assert checks(decoding=DecodingConfig(batch_tokens=1)) >= usual + len(LINES) - 1
+
+
 def test_translations_are_found_greedily_whatever_the_settings_say(translator: Translator) -> None:
     settings = translator.settings(search="beam", beam_size=8)
     found = validator(decoding=settings)(translator.model, lambda: None)

@@ -202,7 +202,8 @@ def would_be_replaced(file: Path) -> CheckpointError:
 
 def is_found(run: RunFolder) -> bool:
     """Whether the run is under checkpoints/, where `newest_model` looks."""
-    return resolved(checkpoints()) in resolved(run.path).parents
+    folder = resolved(checkpoints())
+    return folder in resolved(run.path).parents or folder == resolved(run.path.parent)  # the run may be a link there
 
 
 def newest_model() -> Path:

@@ -50,15 +50,16 @@ def test_a_companion_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPa
     )
 
 
-def test_threads_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("threads", "each"), [(5, 2), (1, 1)])
+def test_threads_are_divided(threads: int, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS")
     asked: list[int] = []
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     monkeypatch.setattr(companions, "START", "raise SystemExit(7)")
     with pytest.raises(TrainingError), companions.companions(2, []):
         raise AssertionError("it did not come")
-    assert asked == [2]
+    assert asked == [each]
 
 
 UNNOTICED = '''

@@ -193,6 +193,10 @@ def test_a_report_on_something_else_is_not_replaced_without_a_word(
         assert said.code == 0
         warning = f"overwriting {tmp_path}/report.json, a report for {another}; to keep both, use --json FILE.json\n"
         assert (warning in said.err) if another else ("overwriting" not in said.err)
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    del report["decoding"]["top_k"]  # as before there was such a setting
+    (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    assert "overwriting" not in run(*arguments).err
     (tmp_path / "report.json").write_text("[]", encoding="utf-8")
     assert "overwriting" not in run("--split", "test").err
 
@@ -240,6 +244,16 @@ def test_the_newest_run_is_scored_and_the_report_lies_beside_it(
     assert said.err.startswith(f"model: {run}/model.safetensors\ntest: 20 pairs")
     assert json.loads((run / "test.json").read_text(encoding="utf-8"))["sentences"] == 20
     assert len(read_lines(run / "test.txt")) == 20
+
+
+def test_the_report_on_a_split_in_a_folder_lies_beside_the_model_too(
+    call: Call, project: Project, tmp_path: Path
+) -> None:
+    model = shutil.copy(project.model, tmp_path)
+    shutil.copytree(project.corpus, tmp_path / "corpora/tiny")
+    said = call(main, "--checkpoint", model, "--data-root", tmp_path / "corpora", "--split", "tiny/test")
+    assert said.code == 0
+    assert {path.name for path in tmp_path.glob("*test*")} == {"tiny-test.json", "tiny-test.txt"}
 
 
 # --- without the cache, or with the cache alone ----------------------------------------------------------------------

@@ -148,6 +148,8 @@ def test_every_label_with_its_log_probability(call: Call, labelled: Project) -> 
     assert found[0].text == "la cocina"
     assert {label.text for label in found} == set(SIGNS)
     assert sum(math.exp(label.log_probability) for label in found) == pytest.approx(1.0, abs=1e-4)
+    (drawn,) = Translator.load(labelled.model, "cpu").n_best(["hay sopa"], 9, search="sample")
+    assert len(drawn) == 9  # A label may be drawn again.
 
     said = call(translate.main, "--checkpoint", labelled.model, "--n-best", "3", "hay sopa")
     rows = [f"1\t{label.log_probability:.4f}\t{label.text}" for label in found]

@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import io
 import os
 import re
 import subprocess
@@ -44,6 +45,26 @@ def test_a_python_without_the_packages(arguments: str) -> None:
     assert re.fullmatch(r"error: the package '\w+' is not installed for .*; use the environment of .*\n", done.stderr)
 
 
+def test_a_missing_package_without_a_name_keeps_its_traceback() -> None:
+    said: list[str] = []
+
+    def load() -> None:
+        raise ModuleNotFoundError("a library says which one in words of its own")
+
+    with own_logging(), pytest.raises(ModuleNotFoundError):
+        run(load, said.append)
+    assert said == []
+
+
+def test_what_no_text_can_hold_is_written_as_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a byte of a file's name that is not UTF-8."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    with own_logging():
+        assert run(lambda: print("grün\udcff")) == 0
+    assert written.getvalue() == "grün?\n".encode()
+
+
 def test_a_python_that_is_too_old(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 18))
     monkeypatch.setattr(sys, "version", "3.9.18 (main)")
@@ -78,6 +99,16 @@ def test_a_reader_that_has_left(error: type[OSError], monkeypatch: pytest.Monkey
 
     with own_logging():
         assert run(write, said.append) == 141
+    assert said == []
+
+
+def test_a_reader_that_has_left_before_all_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    said: list[str] = []
+    with os.fdopen(writing, "w") as output, own_logging():
+        monkeypatch.setattr(sys, "stdout", output)
+        assert run(lambda: print("scores"), said.append) == 141
     assert said == []
 
 

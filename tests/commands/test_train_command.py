@@ -134,14 +134,15 @@ def test_a_signal_then_a_resume(run: Run, untrained: Project, monkeypatch: pytes
             update(self, *given)
 
         patch.setattr(Trainer, "_update", interrupted)
-        said, other = run(), run("--overwrite")
+        said, other, either = run(), run("--overwrite"), run("--resume-or-start")
     assert (said.code, said.out) == (130, "")
     assert said.err.endswith("stopped by SIGINT; the run is saved. Continue with the same command and --resume\n")
     assert other.err.endswith("Continue with the same command and --resume in place of --overwrite\n")
+    assert either.err.endswith("Continue with the same command\n")
     assert not untrained.model.exists()
     said = run("--resume")
     assert said.code == 0
-    assert "\nresuming after update 1 of " in said.err
+    assert "\nresuming after update 2 of " in said.err
     assert said.err.endswith(best_model(untrained))
     assert run("--resume").err.endswith(
         f"{untrained.model.parent} is finished: there is nothing to resume\n{best_model(untrained)}"
@@ -447,6 +448,16 @@ def test_nothing_to_resume(run: Run, untrained: Project) -> None:
     assert not folder.exists()
 
 
+def test_a_model_without_states_is_no_missing_run(run: Run, untrained: Project) -> None:
+    assert run("training.max_steps=1").code == 0
+    shutil.rmtree(untrained.model.parent / "states")
+    refused(
+        run("--resume"),
+        f"no usable training state in {untrained.model.parent}/states; start over with --overwrite, or elsewhere with "
+        "output=…",
+    )
+
+
 def test_a_run_that_a_start_has_refused_is_none(run: Run, untrained: Project) -> None:
     (untrained.corpus / "val.it").rename(untrained.corpus / "x")
     assert run().code == 2
@@ -495,19 +506,21 @@ def would_be_replaced(file: Path) -> str:
 
 @pytest.mark.parametrize("origin", ["somebody's own", "copied from a run"])
 def test_a_config_cannot_be_replaced_by_its_own_run(
-    origin: str, call: Call, untrained: Project, project: Project, tmp_path: Path
+    origin: str, call: Call, untrained: Project, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     own = tmp_path / "exp" / "config.yaml"
     own.parent.mkdir()
     given = untrained.config if origin == "somebody's own" else project.model.parent / "config.yaml"
     settings = re.sub(r"(?m)^output: .*$", "", given.read_text(encoding="utf-8"))
-    asked = (main, "--config", own, "training.max_steps=1", f"data.root={load_config(given).data.root}")
+    asked = (main, "training.max_steps=1", f"data.root={load_config(given).data.root}", "--config")
     own.write_text(f"{settings}\noutput: {own.parent}\n")
     before = own.read_bytes()
-    refused(call(*asked), would_be_replaced(own))
-    assert own.read_bytes() == before
+    for path in (own, "exp/config.yaml"):
+        refused(call(*asked, path), would_be_replaced(own))
+        assert own.read_bytes() == before
     own.write_text(f"{settings}\noutput: {own.parent}/run\n")
-    assert call(*asked).code == 0
+    assert call(*asked, own).code == 0
 
 
 def test_what_is_left_of_a_finished_run_is_not_replaced(run: Run, untrained: Project) -> None:

@@ -191,6 +191,21 @@ def test_a_gpu_gets_more_lines_at_a_time(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(streams.source_lines(LINES, torch.device("cpu"))) == [[line] for line in LINES]
 
 
+def test_waiting_for_input_leaves_nothing_open() -> None:
+    def lowest_free() -> int:
+        descriptor = os.dup(0)
+        os.close(descriptor)
+        return descriptor
+
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as output, os.fdopen(reading, "rb") as stream:
+        output.write(b"el gato")
+        output.flush()
+        before = lowest_free()
+        streams.wait_for_more(stream)
+        assert lowest_free() == before
+
+
 def test_a_signal_that_comes_before_the_read_interrupts_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     interrupted = threading.Event()
@@ -363,6 +378,10 @@ def test_unknown_words_are_listed_apart(translate: Call) -> None:
     assert "unk" not in said.out
 
 
+def test_unknown_words_do_nothing_to_a_terminal(translate: Call) -> None:
+    assert translate("--unknown", "el \x1b[7mzorro").err.startswith("line 1: unknown: '\\x1b[7mzorro'\n")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -398,6 +417,7 @@ def test_search_that_cannot_be(options: tuple[str, ...], message: str, translate
     ("options", "message"),
     [
         (("--n-best", "0"), "argument --n-best: '0' is not a whole number of at least 1"),
+        (("--n-best", "all"), "argument --n-best: 'all' is not a whole number of at least 1"),
         (("--beam-size", "many"), "argument --beam-size: invalid int value: 'many'"),
         (("--search", "bean"), "argument --search: invalid choice: 'bean'"),
         (("--serach", "beam"), "unrecognized arguments: --serach"),
@@ -412,3 +432,7 @@ def test_options_that_are_none(options: tuple[str, ...], message: str, translate
 def test_arguments_with_line_ends_of_windows_are_lines_like_others() -> None:
     assert streams.argument_lines(["el gato\r\nla casa\r"]) == ["el gato", "la casa"]
     assert streams.argument_lines(["el gato\n", "", "\n", "la casa\r\n\n"]) == ["el gato", "", "", "la casa", ""]
+
+
+def test_other_white_space_at_the_end_of_an_argument_stays_as_in_a_file() -> None:
+    assert streams.argument_lines(["el gato \t\n"]) == ["el gato \t"]

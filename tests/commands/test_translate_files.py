@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -114,6 +115,24 @@ def test_standard_input_is_not_replaced(translate: Call, tmp_path: Path, monkeyp
     assert translate("--output", path, "el gato").code == 0
 
 
+def test_input_and_output_may_be_the_same_device(translate: Call) -> None:
+    """As a terminal, or what stands for no file."""
+    with Path(os.devnull).open(encoding="utf-8") as nothing:
+        assert translate("--output", os.devnull, stdin=nothing) == Outcome(0, "", "")
+    assert not Path(os.devnull).is_file()
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=write_lines, args=(pipe, LINES))
+    writing.start()
+    found = streams.file_lines(pipe)
+    writing.join()
+    assert isinstance(found, list)
+    assert found == LINES
+
+
 def test_standard_input_that_cannot_be_read() -> None:
     class Unreadable(io.BytesIO):
         def read1(self, size: int | None = -1) -> bytes:
@@ -159,10 +178,13 @@ def test_output_in_a_folder_that_cannot_be_looked_at(
 
 def test_the_output_does_not_replace_the_model(call: Call, project: Project, tmp_path: Path) -> None:
     model = Path(shutil.copy(project.model, tmp_path / "model.safetensors"))
-    message = f"the translations would overwrite the model {model}; name another file: --output FILE"
-    said = call(main, "--checkpoint", model, "--output", model, "el gato")
-    assert said == Outcome(2, "", f"error: {message}\n")
-    assert model.read_bytes() == project.model.read_bytes()
+    link = tmp_path / "link"
+    link.symlink_to(model)
+    for output in (model, link):
+        message = f"the translations would overwrite the model {output}; name another file: --output FILE"
+        said = call(main, "--checkpoint", model, "--output", output, "el gato")
+        assert said == Outcome(2, "", f"error: {message}\n")
+        assert model.read_bytes() == project.model.read_bytes()
 
 
 def test_the_output_does_not_replace_text(call: Call, project: Project, tmp_path: Path) -> None:

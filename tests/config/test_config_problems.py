@@ -227,6 +227,14 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "x.yaml:2: model: heads: 7 does not divide d_model: 256; possible: [1, 2, 4, 8, 16, 32, 64]",
         ),
         (
+            "model:\n  heads: 7\n  d_qk: 8",  # d_v is to be divided all the same
+            "x.yaml:2: model: heads: 7 does not divide d_model: 256; possible: [1, 2, 4, 8, 16, 32, 64]",
+        ),
+        (
+            "model:\n  heads: 7\n  positions: rotary",  # no even width either, but that says nothing new
+            "x.yaml:2: model: heads: 7 does not divide d_model: 256; possible: [1, 2, 4, 8, 16, 32, 64]",
+        ),
+        (
             "model:\n  tie: all",
             "x.yaml:2: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, "
             "or model.tie: target",
@@ -294,8 +302,10 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
     [
         ("training.lrr=3", "training.lrr: unknown key; allowed here: "),
         ("training.s_of=3", "training.s_of: unknown key; allowed here: "),  # not as in "updates of the weights"
+        ("training.batch.longest=3", "training.batch.longest: unknown key; allowed here: "),  # a word too common
         ("training.learning_rate=3", "training.learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
         ("learning_rate=3", "learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
+        ("training.warm_up=3", "training.warm_up: unknown key; did you mean 'training.schedule.warmup_steps'?"),
         ("training.early_stopping=3", "training.early_stopping: unknown key; did you mean 'training.patience'?"),
         ("model.hidden_size=3", "model.hidden_size: unknown key; did you mean 'model.d_model'?"),
         ("training.max_epoch=3", "training.max_epoch: unknown key; did you mean 'max_epochs'?"),

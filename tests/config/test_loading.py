@@ -105,6 +105,11 @@ def test_corpora_are_a_list_of_names_and_sections() -> None:
     assert overridden == [Corpus(source=Path.cwd() / "a", target=Path.cwd() / "b", weight=2)]
 
 
+def test_where_training_starts_from_a_model_no_corpus_need_give_vocabularies() -> None:
+    config = load("data: {train: {split: web, vocabulary: false}}\ntraining: {start_from: model.safetensors}")
+    assert config.data.train == Corpus(split="web", vocabulary=False)
+
+
 class TestOverrides:
     @pytest.mark.parametrize(
         ("override", "path", "value"),
@@ -229,7 +234,8 @@ class TestCorpora:
 
     def test_one_that_names_no_text_or_one_side_changes_the_inherited_one(self) -> None:
         base = "data: {train: {source: a.de, target: a.en, weight: 5}, valid: {source: v.de, target: v.en}}"
-        config = load(base, "data.train.weight=2", "data.train.source=/b.de", "data.valid.target=/w.en")
+        none = "data.train.split=null"
+        config = load(base, "data.train.weight=2", none, "data.train.source=/b.de", "data.valid.target=/w.en")
         folder = Path.cwd() / "configs"
         assert config.data.train == Corpus(source=Path("/b.de"), target=folder / "a.en", weight=2)
         assert config.data.valid == FilePair(source=folder / "v.de", target=Path("/w.en"))
@@ -240,6 +246,7 @@ class TestPaths:
         monkeypatch.setenv("HOME", str(Path.cwd() / "home"))
         monkeypatch.setenv("USERPROFILE", str(Path.cwd() / "home"))
         assert load("data: {root: ~/corpus}").data.root == Path.cwd() / "home/corpus"
+        assert load("data: {root: ~root/corpus}").data.root == Path.cwd() / "configs/~root/corpus"  # just a name
 
     def test_no_home_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def unknown(path: Path) -> Path:

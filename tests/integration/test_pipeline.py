@@ -246,7 +246,8 @@ def test_settings_that_do_nothing_are_warned_of(tiny: TinyProject, caplog: pytes
     assert "training.r_drop compares two passes with different dropout, but the model has none" in caplog.text
     caplog.clear()
     further = ("training.max_epochs=1", "training.max_steps=7", "training.r_drop=1")
-    train(tiny.config(*further, "model.ffn_dropout=0.1"), overwrite=True)
+    for kind in ("dropout", "attention_dropout", "ffn_dropout"):
+        train(tiny.config(*further, "model.dropout=0", f"model.{kind}=0.1"), overwrite=True)
     assert "training.max_steps" not in caplog.text
     assert "training.r_drop" not in caplog.text
 

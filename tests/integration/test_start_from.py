@@ -133,6 +133,13 @@ def test_settings_that_no_weight_depends_on_may_differ(tiny: TinyProject, other:
     assert train(tiny.config(*other, *asked, "training.max_steps=1")).model.is_file()
 
 
+def test_rotary_positions_are_as_many_as_one_likes(tiny: TinyProject) -> None:
+    rotary = ("model.positions=rotary", "training.max_steps=1")
+    model = train(tiny.config(*rotary)).model
+    asked = (f"training.start_from={model}", "model.max_positions=1024", f"output={tiny.folder}/tuned")
+    assert train(tiny.config(*rotary, *asked)).model.is_file()
+
+
 def test_learned_positions_are_as_many_as_those_of_the_model(tiny: TinyProject) -> None:
     learned = ("model.positions=learned", "training.max_steps=1")
     model = train(tiny.config(*learned)).model
@@ -152,9 +159,12 @@ def test_another_language_has_no_start(side: str, language: str, tiny: TinyProje
 
 def test_the_model_is_not_overwritten_by_what_starts_from_it(tiny: TinyProject, model: Path) -> None:
     before = model.read_bytes()
-    with pytest.raises(CheckpointError, match="lies in the folder of this run; name another folder"):
-        train(tiny.config(f"training.start_from={model}"), overwrite=True)
-    assert model.read_bytes() == before
+    link = tiny.folder / "link.safetensors"
+    link.symlink_to(model)
+    for path in (model, link):
+        with pytest.raises(CheckpointError, match="lies in the folder of this run; name another folder"):
+            train(tiny.config(f"training.start_from={path}"), overwrite=True)
+        assert model.read_bytes() == before
 
 
 def test_a_missing_model(tiny: TinyProject) -> None:

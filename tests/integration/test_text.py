@@ -168,6 +168,10 @@ def test_translations_may_be_as_long_as_training_text_says(tiny: TinyProject, ca
     assert train(tiny.config(*asked, "decoding.max_ratio=null"), resume=True) == run
     run = train(tiny.config(*asked, "decoding.max_ratio=1.5"), overwrite=True)
     assert SavedModel.load(run.model).config.decoding.max_ratio == 1.5
+    caplog.clear()
+    run = train(tiny.config("training.max_steps=1", "decoding.max_ratio=null"), overwrite=True)
+    assert SavedModel.load(run.model).config.decoding.max_ratio == 2
+    assert "decoding.max_ratio" not in caplog.text  # 2 is nothing unusual
 
 
 def test_pairs_that_exceed_a_batch_are_counted(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
@@ -369,6 +373,7 @@ def test_sentences_longer_than_the_positions(split: str, remedy: str, positions:
         f"{split} line {line} has 31 tokens, including the end token, but model.max_positions is 30; raise it"
     )
     assert remedy in str(caught.value)
+    train(tiny.config(*overrides, "model.max_positions=31", "training.max_steps=1"))
 
 
 def test_positions_of_the_model_to_start_from_cannot_be_raised(tiny: TinyProject) -> None:

@@ -1,5 +1,6 @@
 """A run with each kind of tokenizer, chosen by its name alone, from text to translation."""
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -68,12 +69,17 @@ DROPOUT = ("text.tokenizer.kind=bpe", "text.tokenizer.vocab_size=40", "text.toke
 
 
 @pytest.mark.parametrize(("max_tokens", "longest"), [(20, 20), (200, 29)])
-def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(max_tokens: int, longest: int, tiny: TinyProject) -> None:
+def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(
+    max_tokens: int, longest: int, tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "translate")
     limits = ("model.positions=learned", "model.max_positions=30", f"data.filter.max_tokens={max_tokens}")
     config = tiny.config(*DROPOUT, *limits, "seed=5")
     text = prepare_text(config, None)
     pairs: Any = training_set(config, text, fresh_model(config, *text.codecs))
     assert (pairs.seed, pairs.recutters[0].longest) == (5, longest)  # The end of the sentence has a position, too.
+    (percent,) = re.findall(r"train: BPE-dropout makes lines about (\d+)% longer; ", caplog.text)
+    assert int(percent) == pytest.approx(50, abs=40)
     assert plan_batches(config, text.train_set, text.train).seed == 5
 
 

@@ -111,6 +111,12 @@ def test_a_lost_model_is_made_again(updates: int, tiny: TinyProject, caplog: pyt
     assert json.loads(run.finished.read_bytes())["best_update"] == SavedModel.load(model).about["validation"]["step"]
 
 
+def test_a_run_that_has_no_model_yet_has_lost_none(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    stop(sigterm, update(2), tiny)
+    train(tiny.config(), resume=True)
+    assert "the run's best model is lost" not in caplog.text
+
+
 @pytest.mark.parametrize("validated", [False, True])
 def test_an_extended_run_without_its_model_is_not_over(validated: bool, tiny: TinyProject) -> None:
     """Whether it ends in the validation that makes its model again, or after that one."""

@@ -244,7 +244,7 @@ def _meant(value: Any) -> Iterator[Any]:
         if value.lower() in _BOOLEAN_WORDS:
             yield _BOOLEAN_WORDS[value.lower()]
         with contextlib.suppress(ValueError):
-            number = float(value.replace("_", ""))
+            number = float(value)
             yield int(number) if math.isfinite(number) and number.is_integer() else number
     elif isinstance(value, float) and math.isfinite(value) and value.is_integer():
         yield int(value)
