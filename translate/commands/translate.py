@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "sentences",
         nargs="*",
         metavar="SENTENCE",
-        help="sentence to translate; default: read --input or standard input",
+        help="sentence to translate (after --, if it begins with -); default: read --input or standard input",
     )
     parser.add_argument("--input", type=Path, action=Once, help="file with one sentence per line, plain, .gz or .zst")
     parser.add_argument(

@@ -145,8 +145,8 @@ class Trainer:
         """Epoch, place in it, and batches of each update from here on."""
         epoch, position = self.progress.epoch, self.progress.position
         while True:
-            updates = self.plan.epoch(epoch)
-            yield from ((epoch, place, updates[place]) for place in range(position, len(updates)))
+            for place in range(position, len(self.plan.epoch(epoch))):
+                yield epoch, place, self.plan.epoch(epoch)[place]
             epoch, position = epoch + 1, 0
 
     def _own_pairs(self, batches: list[Indices]) -> Indices:
