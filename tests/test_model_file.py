@@ -109,6 +109,15 @@ def test_another_format_is_refused(tmp_path: Path, values: dict[str, str], found
     )
 
 
+def test_weights_may_have_an_infinite_sum(path: Path) -> None:
+    saved = SavedModel.load(path)
+    weights = next(iter(saved.weights.values()))
+    weights.flatten()[:2] = torch.finfo(weights.dtype).max
+    saved.save(path)
+    assert weights.sum().isinf()
+    assert SavedModel.load(path).weights.keys() == saved.weights.keys()
+
+
 @pytest.mark.parametrize("value", [math.nan, -math.inf])
 def test_weights_that_are_no_numbers_are_refused(value: float, path: Path) -> None:
     saved = SavedModel.load(path)

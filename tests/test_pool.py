@@ -114,6 +114,16 @@ def test_an_error_in_a_process_is_an_error_of_this_one() -> None:
         next(answers)
 
 
+@pytest.mark.usefixtures("started")
+def test_a_process_without_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hungry.py").write_text("def work(piece):\n    raise MemoryError\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    from hungry import work
+
+    with pytest.raises(DataError, match=r"^a tokenization process has run out of memory; let this run use fewer cores"):
+        list(mapped(work, [1], "counting"))
+
+
 def test_a_process_that_is_killed(started: list[subprocess.Popen[bytes]]) -> None:
     answers = mapped(int, ["1"] * 50, "reading")
     next(answers)

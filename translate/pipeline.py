@@ -34,7 +34,7 @@ from translate.training.processes import SINGLE_PROCESS, Processes, number_from
 from translate.training.progress import Progress, Validation, for_json
 from translate.training.snapshots import Snapshots
 from translate.training.states import States
-from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
+from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics, log_above_the_bar
 from translate.training.trainer import Trainer
 from translate.training.writer import Writer
 from translate.validation import LabelValidator, TranslationValidator, Validator
@@ -215,7 +215,13 @@ def run_trainer(trainer: Trainer, run: RunFolder, writer: Writer) -> dict[str, f
     seconds_before = progress.seconds
     log_of_run = MetricsLog(run.metrics, keep_bytes=progress.log_bytes) if is_first else NoMetrics()
     bar_of_run = (Bar if is_first else NoBar)(trainer.total_steps, progress.step)
-    with closing(log_of_run) as metrics, trainer.guard, closing(writer), closing(bar_of_run) as bar:
+    with (
+        closing(log_of_run) as metrics,
+        trainer.guard,
+        closing(writer),
+        log_above_the_bar(),
+        closing(bar_of_run) as bar,
+    ):
         trainer.train(metrics, bar)
     return {
         "rehearsal_seconds": trainer.rehearsal_seconds,

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from translate.errors import DataError
 
 CHUNK = 10_000  # lines in a piece
+FEWER = "let this run use fewer cores (on Linux: taskset -c 0,1 python …)"
 WORTHWHILE = 10  # pieces; with fewer, processes take longer to start than they save
 
 A = TypeVar("A")
@@ -43,7 +44,7 @@ def mapped(work: Callable[[A], B], pieces: Iterable[A], doing: str) -> Generator
     `work`, the pieces and the results are pickled; `doing` describes the work in the log.
 
     Raises:
-        DataError: one of the processes was killed.
+        DataError: one of the processes was killed, or has run out of memory.
     """
     count = cores()
     rest = iter(pieces)
@@ -54,8 +55,11 @@ def mapped(work: Callable[[A], B], pieces: Iterable[A], doing: str) -> Generator
     return in_processes(work, chain(first, rest), count)
 
 
-def in_processes(work: Callable[[A], B], pieces: Iterable[A], count: int) -> Generator[B, None, None]:
-    """The same in up to `count` processes, each of which always has a piece in work or its result ready."""
+def in_processes(work: Callable[[A], B], pieces: Iterator[A], count: int) -> Generator[B, None, None]:
+    """The results of `work` for all pieces, in order, from up to `count` processes; see `mapped`.
+
+    Each of them always has a piece in work, or the result of one ready.
+    """
     workers: list[_Worker] = []
     busy: deque[_Worker] = deque()
     try:
@@ -101,9 +105,10 @@ class _Worker:
             answer = pickle.load(self._from)
         except (EOFError, pickle.UnpicklingError):
             raise DataError(
-                f"a tokenization process ended with exit code {self._process.wait()}; if memory ran out, "
-                "let this run use fewer cores (on Linux: taskset -c 0,1 python …)"
+                f"a tokenization process ended with exit code {self._process.wait()}; if memory ran out, {FEWER}"
             ) from None
+        if isinstance(answer, MemoryError):
+            raise DataError(f"a tokenization process has run out of memory; {FEWER}") from answer
         if isinstance(answer, Exception):
             raise answer
         return answer

@@ -125,8 +125,9 @@ def training_set(config: Config, text: PreparedText, model: Model, helpers: int 
         text.train_set, text.codecs, share=tokenizer.dropout, longest=longest, seed=config.seed, helpers=helpers
     )
     log.info(
-        "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much",
+        "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much%s",
         text.train.name,
         100 * (resegmented.lengthening() - 1),
+        f"; {helpers} processes cut them" if helpers else "",
     )
     return resegmented

@@ -16,9 +16,7 @@ CHINESE = {"zh", "zho", "chi", "cmn", "yue", "lzh", "wuu", "nan"}
 LONG_WORD = 15  # characters; a longer reference must be several words
 TOKENIZED = re.compile(r"\S \.$|&(apos|quot|amp|lt|gt|#\d+);| @-@ ")
 MANY = 0.1  # share of lines that look tokenized above which the text seems to be
-DIVERGED = (
-    "the loss is infinite or NaN: the model has diverged, and is useless; lower training.optimizer.lr and start over"
-)
+DIVERGED = "the loss is infinite or NaN: the model has diverged; lower training.optimizer.lr and start over"
 FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
 

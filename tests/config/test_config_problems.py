@@ -53,6 +53,14 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         ("extend: b.yaml", "x.yaml:1: extend: unknown key; did you mean 'extends'?"),
         ("model.d_model: 64", "x.yaml:1: model.d_model: unknown key; write model: {d_model: …}"),
+        (
+            "training.optimizer.lr: 1",
+            "x.yaml:1: training.optimizer.lr: unknown key; write training: {optimizer: {lr: …}}",
+        ),
+        (
+            "training: {optimizer.lr: 1}",
+            "x.yaml:1: training.optimizer.lr: unknown key; write optimizer: {lr: …}",
+        ),
         ("model: {dropuot:0.3}", "x.yaml:1: model.dropuot:0.3: unknown key; did you mean 'dropout'?"),
         ("lr: 3", "x.yaml:1: lr: unknown key; 'lr' belongs to training.optimizer"),
         (
@@ -301,6 +309,7 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
     ("override", "problem"),
     [
         ("training.lrr=3", "training.lrr: unknown key; allowed here: "),
+        ("extends=b.yaml", "extends is for config files; name another one with --config"),
         ("training.s_of=3", "training.s_of: unknown key; allowed here: "),  # not as in "updates of the weights"
         ("training.batch.longest=3", "training.batch.longest: unknown key; allowed here: "),  # a word too common
         ("training.learning_rate=3", "training.learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
@@ -508,15 +517,22 @@ def test_a_section_that_was_left_empty_may_be_filled() -> None:
     ("one", "other"),
     [
         ("training.optimizer=adam", "training.optimizer.lr=1"),
+        ("training.optimizer=adam", "training={optimizer: {lr: 1}}"),
         ("training=5", "training.optimizer.lr=1"),
         ("data.train=clean", "data.train.weight=5"),
-        ("data.train.weight=5", "data.train=clean"),
         ("training={optimizer: adam}", "training.optimizer.lr=1"),
     ],
 )
 def test_overrides_that_contradict_each_other(one: str, other: str) -> None:
     found = problems("", one, "seed=3", other)
     assert f"override {other!r}: contradicts override {one!r}; leave one of them out" in found
+
+
+@pytest.mark.parametrize("key", ["seed.x", "model.d_modle", "extends.x"])
+def test_no_advice_leads_to_another_unknown_key(key: str) -> None:
+    (found,) = problems(f"{key}: 1")
+    assert found.startswith(f"x.yaml:1: {key}: unknown key; ")
+    assert "write" not in found
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "word", "3"])

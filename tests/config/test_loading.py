@@ -137,6 +137,11 @@ class TestOverrides:
     def test_they_win_over_the_file_and_later_ones_over_earlier_ones(self) -> None:
         config = load("seed: 1\nmodel: {heads: 4, ffn: 99}", "seed=2", "model.heads=2", "seed=3")
         assert (config.seed, config.model) == (3, ModelConfig(heads=2, ffn=99))
+        pair = "{source: /a.de, target: /a.en}"
+        for first in ("small", pair):
+            assert load("", f"data.train={first}", "data.train=large").data.train == "large"
+            assert load("", f"data.train={first}", f"data.train={pair}").data.train.target == Path("/a.en")
+        assert load("", "training=", "training.max_steps=3").training.max_steps == 3
 
 
 class TestExtends:

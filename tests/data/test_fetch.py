@@ -305,6 +305,13 @@ def test_only_a_folder_of_ours_is_to_be_downloaded(tmp_path: Path, there: list[s
     assert is_to_be_downloaded(root) is expected
 
 
+def test_a_link_to_nothing_is_no_missing_folder(tmp_path: Path) -> None:
+    for name in ("train.de", "train.en"):
+        (tmp_path / name).write_bytes(BODY)
+    (tmp_path / "old.de").symlink_to(tmp_path / "nowhere")
+    assert not is_to_be_downloaded(tmp_path)
+
+
 def test_an_empty_file_is_to_be_downloaded_again(tmp_path: Path) -> None:
     for name in MULTI30K_FILES:
         (tmp_path / name).write_bytes(BODY if name != "val.en.gz" else b"")

@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import logging
 import os
 import signal
 import sys
@@ -11,10 +12,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from own_logging import own_logging
 from tqdm import tqdm
 
 from translate.errors import CheckpointError
-from translate.training.tracking import Bar, MetricsLog, NoBar
+from translate.training.tracking import Bar, MetricsLog, NoBar, log_above_the_bar
 
 
 def test_the_size_of_a_log_that_was_cut(tmp_path: Path) -> None:
@@ -108,6 +110,17 @@ def test_where_there_is_no_terminal_the_figures_are_lines_with_the_time_that_is_
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_what_is_logged_appears_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with own_logging():
+        logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
+        bar = Bar(total=3000, done=1199)
+        with log_above_the_bar():
+            logging.getLogger("translate").warning("a message")
+        bar.close()
+    assert "\ra message\n" in sys.stderr.getvalue()
 
 
 def test_on_a_terminal_the_bar_goes_on_from_where_the_run_was(monkeypatch: pytest.MonkeyPatch) -> None:

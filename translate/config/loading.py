@@ -6,7 +6,6 @@ what a config may contain.
 
 import json
 from collections.abc import Sequence
-from itertools import combinations
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -38,12 +37,11 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     problems: list[str] = []
     given = _read(path, (), problems)
     overriding = Given({}, "overrides", Path.cwd())
-    settings = [_override(override, problems) for override in overrides]
-    for setting in settings:
+    for override in overrides:
+        setting = _override(override, problems)
+        if hidden := _hidden(overriding, setting, override.partition("=")[0].count(".") + 1):
+            problems.append(f"{setting.place}: contradicts {hidden.place}; leave one of them out")
         overriding = _merge(overriding, setting, ())
-    for one, other in combinations(settings, 2):
-        if _clash(one, other):
-            problems.append(f"{other.place}: contradicts {one.place}; leave one of them out")
     given = _merge(given, overriding, (Config,))
 
     config, more = check(_plain(given, (Config,)), lambda key_path: _place(given, key_path))
@@ -125,6 +123,9 @@ def _override(override: str, problems: list[str]) -> Given:
     if not equals or not all(keys) or not dotted.isprintable():
         problems.append(f"{place}: write section.key=value")
         return nothing
+    if keys == ["extends"]:
+        problems.append(f"{place}: extends is for config files; name another one with --config")
+        return nothing
     sections: list[type[Section]] = [Config]
     for depth, key in enumerate(keys[:-1]):
         if not fields_named(key, sections):
@@ -145,11 +146,17 @@ def _override(override: str, problems: list[str]) -> Given:
     return given
 
 
-def _clash(one: Given, other: Given) -> bool:
-    """Whether one gives a single value where the other one gives keys."""
-    if isinstance(one.value, dict) and isinstance(other.value, dict):
-        return any(_clash(one.value[key], other.value[key]) for key in one.value.keys() & other.value.keys())
-    return isinstance(one.value, dict) or isinstance(other.value, dict)
+def _hidden(earlier: Given, later: Given, depth: int) -> Given | None:
+    """A single value of earlier overrides below which a later one sets keys, so that it would be lost without a word.
+
+    `depth` is how many keys the later one names: what it sets there may replace a value, of whatever kind.
+    """
+    if not isinstance(later.value, dict) or earlier.value is None:
+        return None
+    if not isinstance(earlier.value, dict):
+        return earlier if depth else None
+    both = (_hidden(earlier.value[key], later.value[key], depth - 1) for key in earlier.value if key in later.value)
+    return next(filter(None, both), None)
 
 
 def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Given:
@@ -157,7 +164,8 @@ def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Give
 
     `sections` are those that the schema allows here. If `child` chooses one of them by `kind`, keys of `base` that only
     others have are dropped. A corpus of another text replaces that of `base`: weight and vocabulary belong to the text.
-    A single value in `base` where there must be a section stays, so that the check names it.
+    A single value in `base` where there must be a section stays, so that the check names it, and not yet what `child`
+    has there.
     """
     if not (isinstance(base.value, dict) and isinstance(child.value, dict)):
         return child
@@ -172,7 +180,7 @@ def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Give
     for key, value in child.value.items():
         if key not in merged:
             merged[key] = value
-        elif not (must_be_section(key, sections) and not isinstance(merged[key].value, dict | NoneType)):
+        elif isinstance(merged[key].value, dict | NoneType) or not must_be_section(key, sections):
             merged[key] = _merge(merged[key], value, sections_below(key, sections))
     return Given(merged, child.place, child.folder)
 

@@ -168,7 +168,9 @@ def _sections_at(path: KeyPath, values: dict[str, Any]) -> list[type[Section]]:
 
 def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     above, key = path[:-1], str(path[-1])
-    known = [*_sections_at(above, values)[0].model_fields, *([] if above else ["extends"])]
+    known = list(_sections_at(above, values)[0].model_fields)
+    if not above and key != "extends":
+        known.append("extends")
     everywhere = [(home, section) for home, section in all_sections() if key in section.model_fields]
     here = [section for home, section in everywhere if home == _dotted(above)]
     if kinds := [kind for section in here if (kind := kind_of(section))]:
@@ -182,9 +184,9 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     name, colon, value = key.partition(":")
     if colon and name in known:
         return f"unknown key; write a space after the colon, '{name}: {value}'"
-    section, dot, inner = key.partition(".")
-    if dot and section in known:
-        return f"unknown key; write {section}: {{{inner}: …}}"
+    settings = (f"{home}.{name}" for home, section in all_sections() for name in section.model_fields)
+    if "." in key and _dotted(path) in settings:
+        return f"unknown key; write {key.replace('.', ': {')}: …{'}' * key.count('.')}"
     if near := difflib.get_close_matches(key, known, n=1):
         return f"unknown key; did you mean {near[0]!r}?"
     if described := _described_as(key, above):

@@ -14,6 +14,7 @@ from translate.data.known import DOWNLOADED_SPLITS, KNOWN_TEXTS
 from translate.data.lines import read_lines, text_sha256
 from translate.errors import DataError
 from translate.files import wait_for_lock
+from translate.paths import exists
 
 # Three addresses of the files in the authors' repository. A branch is enough, because each file's content is verified.
 MIRRORS = (
@@ -74,13 +75,17 @@ def download_multi30k(
 def is_to_be_downloaded(root: Path) -> bool:
     """Whether `root` is missing, or holds only part of what an interrupted download was to bring."""
     try:
-        sizes = {path.name: path.stat().st_size for path in root.iterdir()}
+        there = {path.name for path in root.iterdir()}
     except FileNotFoundError:
         return True
     except OSError:  # Reading from it will report the reason.
         return False
     downloaded = {LOCK, *(name for file in MULTI30K_FILES for name in (file, _part(Path(file)).name))}
-    return sizes.keys() <= downloaded and not all(sizes.get(name) for name in MULTI30K_FILES)
+    return there <= downloaded and not all(_has_content(root / name) for name in MULTI30K_FILES)
+
+
+def _has_content(path: Path) -> bool:
+    return exists(path) and path.stat().st_size > 0
 
 
 def _fetch_missing(root: Path, files: Mapping[str, str], mirrors: Sequence[str], timeout: float) -> None:

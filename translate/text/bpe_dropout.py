@@ -4,7 +4,7 @@ Provilkov, Emelianenko, Voita: "BPE-Dropout: Simple and Effective Subword Regula
 learns the merges can leave them out, too, but takes no seed; here random numbers come from the caller.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, reduce
 from itertools import chain, pairwise
 from random import Random
@@ -51,17 +51,19 @@ class BpeDropout:
         return list(chain.from_iterable(self._cut(part, random) for part in self._tokenizer.parts(pieces)))
 
     def _cut(self, part: str, random: Random) -> Word:
-        """The pieces of a part: by the cached merges without dropout up to the first one that is left out."""
-        known = self._known_parts if len(part) <= LONGEST_CACHED else self._without_dropout
-        characters, merges, whole = known(part)
+        """The pieces of a part; for a short one by the cached merges without dropout, up to the first one left out."""
+        if len(part) > LONGEST_CACHED:
+            characters = self._characters(part)
+            return self._finish(characters, self._possible(characters), random)
+        characters, merges, whole = self._known_parts(part)
         for made in range(len(merges)):
             if random.random() < self._share:
-                return self._finish(reduce(_merged, merges[:made], characters), random)
+                word = reduce(_merged, merges[:made], characters)
+                return self._finish(word, self._possible(word)[1:], random)
         return whole
 
-    def _finish(self, word: Word, random: Random) -> Word:
-        """The pieces that a word ends up as, given that its first possible merge is left out."""
-        possible = self._possible(word)[1:]
+    def _finish(self, word: Word, possible: Sequence[Merge], random: Random) -> Word:
+        """The pieces that a word ends up as; `possible` are its merges for which no draw has been made yet."""
         while (merge := self._first_kept(possible, random)) is not None:
             word = _merged(word, merge)
             possible = self._possible(word)

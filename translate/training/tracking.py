@@ -6,12 +6,13 @@ import logging
 import os
 import sys
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 
 from translate.errors import CheckpointError
 from translate.files import writing
@@ -108,6 +109,11 @@ class Bar:
 
     def close(self) -> None:
         self._bar.close()
+
+
+def log_above_the_bar() -> AbstractContextManager[None]:
+    """Inside, what is logged appears above the bar, as what it says does."""
+    return logging_redirect_tqdm()
 
 
 class NoBar(Bar):
