@@ -14,7 +14,8 @@ from translate.training.tracking import NoBar
 
 def learner(processes: int = 1) -> Any:
     return SimpleNamespace(
-        processes=SimpleNamespace(count=processes, local_count=processes),
+        processes=SimpleNamespace(count=processes),
+        sharing=processes,
         progress=Progress(),
         config=TrainingConfig(),
         bar=NoBar(0, 0),

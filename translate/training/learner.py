@@ -37,18 +37,18 @@ class Learner:
         *,
         updates_per_epoch: int,
     ) -> None:
-        with explained_lack_of_memory(lambda: f"before training; {remedies(config, processes.local_count)}"):
+        self.model = model
+        self.config = config
+        self.device = device
+        self.processes = processes
+        self.updates_per_epoch = updates_per_epoch
+        with explained_lack_of_memory(lambda: f"before training; {remedies(config, self.sharing)}"):
             self.parallel = build_parallel(config.parallel, model, processes)
         if config.activation_checkpointing:
             recompute_blocks(model)
         self.guard = InterruptGuard()  # opened by whoever calls `Trainer.train`
         if processes.count == 1 and device.type == "cpu":  # Several would have to agree; updates on a GPU are short.
             let_blocks_check(model, self.guard.check_if_late)
-        self.model = model
-        self.config = config
-        self.device = device
-        self.processes = processes
-        self.updates_per_epoch = updates_per_epoch
         self.total_steps = total_updates(config, updates_per_epoch)
         self.update = build_update(self.parallel, config, device, dtype, updates=self.total_steps)
         self.progress = Progress()
@@ -59,6 +59,11 @@ class Learner:
         """The number of epochs so far, with the part done of the current one."""
         return self.progress.epoch + self.progress.position / self.updates_per_epoch
 
+    @property
+    def sharing(self) -> int:
+        """How many processes share the memory of the device."""
+        return self.processes.local_count if self.device.type == "cpu" else 1
+
     def lasting_memory(self) -> Lasting:
         """What training takes however small the batches are."""
         return lasting_memory(self.model, self.update.optimizers, self.config, self.device, self.update.workers)
@@ -68,6 +73,6 @@ class Learner:
         lasting = self.lasting_memory()
         *names, last = (name for name, number in lasting.parts.items() if number)
         return (
-            f"{remedies(self.config, self.processes.local_count)}; {', '.join(names)} and {last} alone take "
+            f"{remedies(self.config, self.sharing)}; {', '.join(names)} and {last} alone take "
             f"{size(sum(lasting.parts.values()))}, which a smaller model.d_model, model.ffn or vocabulary lowers"
         )

@@ -45,6 +45,7 @@ class MicroBatches:
     def rehearse(self, largest: LargestBatch, pairs: Pairs) -> None:
         """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
         self.learner.model.train()
+        # First, several processes agree on pieces: in passes that sum no gradients, none waits for one without memory.
         if self.learner.processes.count > 1 and self.learner.parallel.passes_alone:
             while self.count < len(largest.indices) and self._any_lacks_memory(largest, pairs):
                 self._double()
@@ -56,7 +57,7 @@ class MicroBatches:
         self.learner.bar.say(
             f"out of memory at update {self.learner.progress.step + 1}: from now on each batch is split into "
             f"{self.count} micro-batches that add up to the same gradient; "
-            f"to avoid this, {remedies(self.learner.config, self.learner.processes.local_count)}"
+            f"to avoid this, {remedies(self.learner.config, self.learner.sharing)}"
         )
 
     def _any_lacks_memory(self, largest: LargestBatch, pairs: Pairs) -> bool:

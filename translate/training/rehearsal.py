@@ -67,12 +67,12 @@ def rehearsal(learner: Learner, pairs: int, longest: int) -> Iterator[None]:
     """
     model, config, device, say = learner.model, learner.config, learner.device, learner.bar.say
     workers = learner.update.workers
-    sharing = learner.processes.local_count if device.type == "cpu" else 1
-    each = f" for each of {sharing} processes" if sharing > 1 else ""
-    lasting, free = learner.lasting_memory(), free_memory(device) / sharing
+    each = f" for each of {learner.sharing} processes" if learner.sharing > 1 else ""
+    lasting, free = learner.lasting_memory(), free_memory(device) / learner.sharing
 
     def warn() -> None:
-        say(f"warning: training needs more than the {size(free)} of free memory{each}; {remedies(config, sharing)}")
+        advice = remedies(config, learner.sharing)
+        say(f"warning: training needs more than the {size(free)} of free memory{each}; {advice}")
 
     for parameter in model.parameters():  # Allocated before measuring: they are not activations.
         parameter.grad = torch.zeros_like(parameter)
