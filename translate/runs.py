@@ -109,7 +109,11 @@ class RunFolder:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Locks this folder, which is created, for one training. CheckpointError if another one is using it."""
+        """Locks this folder for one training. CheckpointError if another one is using it.
+
+        The folder is created, and goes again if nothing was put into it, because the training has not begun.
+        """
+        is_new = not self.path.exists()
         self.make()
         with ExitStack() as stack:
             with self._writing():
@@ -118,7 +122,18 @@ class RunFolder:
                 raise CheckpointError(
                     f"another training run is using {self.path}; wait until it ends, or choose another folder: output=…"
                 )
-            yield
+            try:
+                yield
+            finally:
+                if is_new:
+                    self._remove_if_empty()
+
+    def _remove_if_empty(self) -> None:
+        with suppress(OSError):
+            if {path.name for path in self.path.iterdir()} <= {".lock", self.states.name}:
+                self.states.rmdir()  # This fails if it holds a state, and then the rest stays, too.
+                (self.path / ".lock").unlink()
+                self.path.rmdir()
 
     def make(self) -> None:
         """Create the folders. CheckpointError if they cannot be created, or not be written to."""

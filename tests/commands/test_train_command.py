@@ -460,8 +460,14 @@ def test_a_model_without_states_is_no_missing_run(run: Run, untrained: Project) 
 
 def test_a_run_that_a_start_has_refused_is_none(run: Run, untrained: Project) -> None:
     (untrained.corpus / "val.it").rename(untrained.corpus / "x")
+    folder = untrained.folder / "run"
+    assert not folder.exists()
     assert run().code == 2
+    assert not folder.exists()
     assert "there is no run to resume in" in run("--resume").err
+    folder.mkdir()
+    assert run().code == 2
+    assert folder.exists()  # Whoever made it wants it.
 
 
 def test_a_run_cut_off_before_its_first_state_begins_anew(
