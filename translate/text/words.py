@@ -7,7 +7,7 @@ import difflib
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,6 +22,9 @@ HELPERS = {"ja": ("SudachiPy", "SudachiDict-core"), "ko": ("natto-py",), "th": (
 # spaCy's time grows with the square of the length of a run without spaces, such as a line of dashes: minutes for 20,000
 # characters. Such runs are therefore split into parts of this many characters first.
 LONGEST_RUN = 1000
+# spaCy keeps half a kilobyte for each word that it has seen, and forgets none; large corpora have millions. After so
+# many new ones, its tokenizer is made anew, which takes 30 ms.
+MOST_WORDS = 100_000
 LONG_RUN = re.compile(rf"\S{{{LONGEST_RUN + 1},}}")
 
 
@@ -48,7 +51,11 @@ class WordTokenizer:
     def tokenize_with_spaces(self, lines: Iterable[str]) -> Iterator[tuple[list[str], list[bool]]]:
         """The tokens of each line, and whether a space follows each of them."""
         tokenizer = _spacy_tokenizer(self.language, self.model)
+        most = _words_at_first(self.language, self.model) + MOST_WORDS
         for line in lines:
+            if _words_known(tokenizer) > most:
+                _spacy_tokenizer.cache_clear()
+                tokenizer = _spacy_tokenizer(self.language, self.model)
             try:
                 tokens = [token for part in _parts(self.normalize(line)) for token in tokenizer(part)]
             except Exception as error:  # The packages in HELPERS raise exceptions of their own.
@@ -92,7 +99,17 @@ def _parts(line: str) -> Iterator[str]:
 
 
 @cache
-def _spacy_tokenizer(language: str, model: str | None) -> Callable[[str], Iterable[Any]]:
+def _words_at_first(language: str, model: str | None) -> int:
+    """How many words the tokenizer knows before it sees any text."""
+    return _words_known(_spacy_tokenizer(language, model))
+
+
+def _words_known(tokenizer: Any) -> int:
+    return len(getattr(tokenizer, "vocab", ()))  # A trained model may have a tokenizer of any kind.
+
+
+@cache
+def _spacy_tokenizer(language: str, model: str | None) -> Any:
     """The tokenizer of a trained spaCy model or, if `model` is None, of spaCy's blank pipeline for the language."""
     try:
         with _without_torch() if model is None else nullcontext():
