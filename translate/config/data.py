@@ -114,7 +114,9 @@ class DataConfig(CorpusConfig):
         "val", description="Validation text: the name of a split in `root`, or two files, by name."
     )
     download: bool = Field(
-        False, description="Download Multi30k, German and English, into `root` if that folder is missing."
+        False,
+        description="Download Multi30k, German and English, into `root` if that folder is missing or empty, or holds "
+        "only a part of an interrupted download.",
     )
     filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are dropped.")
 

@@ -50,7 +50,8 @@ class DecodingConfig(Section):
     )
     max_source: PositiveInt = Field(
         1000,
-        description="Source lines are truncated to this many tokens; a warning says so.",
+        description="Source lines are truncated to this many tokens, or to max_positions - 1 by a model with learned "
+        "positions; a warning says so.",
     )
     batch_tokens: PositiveInt | None = Field(
         None,

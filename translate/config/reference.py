@@ -33,7 +33,9 @@ replaces the inherited one as a whole.
 
 **Overrides.** On the command line, `section.key=value` changes one key for one run: `training.max_epochs=20`,
 `training.optimizer={kind: adam, lr: 5e-4}` (in quotes, for the shell), `training.max_steps=null`. They win over the
-file, later ones over earlier ones, and are read by the same rules.
+file, by the same rules. Among each other they are merged key by key: of two for one key, the later one wins, but one
+that chooses another `kind` or text drops nothing that an earlier one has set. What then does not go together is
+refused.
 
 **Paths.** A relative path in a file starts from the folder of that file, one in an override or in a config that comes
 through a pipe from the working directory, a default from the project's folder. `~/` is your home folder.

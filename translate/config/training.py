@@ -122,8 +122,9 @@ class TrainingConfig(Section):
     start_from: AnyPath | None = Field(
         None,
         description="Model file to start training from, with its weights and vocabularies; for training further on "
-        "other text. Its languages and its sections `model` and `text` must be the same, except for dropout. It is "
-        "validated before the first update, and may remain the best model. Default: new weights and vocabularies.",
+        "other text. Its languages and its sections `model` and `text` must be the same, except for dropout, "
+        "embedding_init and, unless positions are learned, max_positions. It is validated before the first update, and "
+        "may remain the best model. Default: new weights and vocabularies.",
     )
     max_epochs: PositiveInt | None = Field(
         10,
