@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,11 @@ from translate.decoding.search import LEAST_RATIO, ratio_for
 from translate.model.build import Model
 from translate.model_file import SavedModel
 from translate.pool import cores
-from translate.score_warnings import blanks_warning, text_warnings
+from translate.score_warnings import blanks_warning, text_warnings, tokenized_warning
 from translate.text.codec import Codec
 from translate.training.trainer import TrainingSet
 
+LINES_JUDGED = 1000  # of the training text, which may be large: whether it looks tokenized
 MOST_HELPERS = 8  # with four, an H200 still waits for them (docs/performance.md)
 
 log = logging.getLogger("translate")
@@ -66,6 +68,9 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, text)
     dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
     if not dataset.labelled:
+        first_lines = (list(islice(side, LINES_JUDGED)) for side in (text.source, text.target))
+        if warning := tokenized_warning(*first_lines):
+            log.warning("%s: %s", text.name, warning)
         warn_of_shifts(dataset.source.lengths, dataset.target.lengths, text)
         warn_of_shifts(valid_set.source.lengths, valid_set.target.lengths, valid_text)
         warn_of_long_lines(valid_set, valid_text, config.data.filter.max_tokens)

@@ -92,6 +92,8 @@ class Translator:
         with explained_lack_of_memory(lambda: "for the model's weights; free some memory, or use another device"):
             first, *others = (SavedModel.load(Path(each)) for each in paths)
             for each, other in zip(paths[1:], others, strict=True):
+                if other.target.holds_labels != first.target.holds_labels:
+                    raise CheckpointError(f"{each} and {paths[0]} are of two kinds: one translates, the other labels")
                 if (other.source, other.target) != (first.source, first.target):
                     raise CheckpointError(
                         f"{each} and {paths[0]} have different tokenizers or vocabularies, and cannot form an "

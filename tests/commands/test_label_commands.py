@@ -143,6 +143,13 @@ def test_one_label_a_line(search: str, call: Call, labelled: Project) -> None:
 
 
 @pytest.mark.slow
+def test_a_classifier_and_a_translator_are_no_ensemble(call: Call, labelled: Project, project: Project) -> None:
+    said = call(translate.main, "--checkpoint", labelled.model, "--checkpoint", project.model, "hay sopa")
+    assert said == Outcome(
+        2, "", f"error: {project.model} and {labelled.model} are of two kinds: one translates, the other labels\n"
+    )
+
+
 def test_every_label_with_its_log_probability(call: Call, labelled: Project) -> None:
     (found,) = Translator.load(labelled.model, "cpu").n_best(["hay sopa"], 3)
     assert found[0].text == "la cocina"

@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import gzip
 import io
 import os
 import re
@@ -29,6 +30,12 @@ def test_standard_input_that_is_not_utf8(translate: Call, translator: Translator
     done = joined(translator.translate(["el gato"]))
     assert translate(stdin=b"el gato\nel \xf1i\xf1o\n") == Outcome(2, done, f"error: {message}\n")
     assert translate(stdin=b"el gato\nel \xf1i\xf1o") == Outcome(2, done, f"error: {message}\n")
+
+
+def test_packed_text_on_standard_input_is_recognized(translate: Call) -> None:
+    said = translate(stdin=gzip.compress(b"el gato\n"))
+    assert said.code == 2
+    assert said.err.endswith("; it looks like gzip: name the file with --input, or unpack it first\n")
 
 
 def test_a_file_that_is_not_utf8(translate: Call, tmp_path: Path) -> None:

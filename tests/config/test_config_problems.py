@@ -155,6 +155,11 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "leave the key out for its default",
         ),
         (
+            "model:\n  d_model:64",
+            "x.yaml:1: model: given 'd_model:64', allowed: a section of kind transformer or classifier; write a space "
+            "after the colon, 'd_model: 64'",
+        ),
+        (
             "training: {schedule: cosine}",
             "x.yaml:1: training.schedule: given 'cosine', allowed: "
             "a section of kind constant or inverse_sqrt or cosine or linear; write {kind: 'cosine'}",
@@ -310,6 +315,9 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
     [
         ("training.lrr=3", "training.lrr: unknown key; allowed here: "),
         ("extends=b.yaml", "extends is for config files; name another one with --config"),
+        ("training.start_from=", "no value; for none, write training.start_from=null"),
+        ("output= ", "no value; for none, write output=null"),
+        ("data.train.1.weight=3", "a list is given as a whole: data.train=[…]"),
         ("training.s_of=3", "training.s_of: unknown key; allowed here: "),  # not as in "updates of the weights"
         ("training.batch.longest=3", "training.batch.longest: unknown key; allowed here: "),  # a word too common
         ("training.learning_rate=3", "training.learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),

@@ -90,7 +90,13 @@ def test_a_key_that_is_no_word_is_named() -> None:
     [
         (
             "a: 1\nb: c: d",
-            "x.yaml:2: not YAML (column 5): mapping values are not allowed here; put text that holds ': ' in quotes",
+            "x.yaml:2: not YAML (column 5): mapping values are not allowed here; indent this line like its neighbours, "
+            "write a space after each colon (in the line above, too), or put text that holds ': ' in quotes",
+        ),
+        (
+            "a:\n  b: 1\n c: 2",
+            "x.yaml:3: not YAML (column 2): while parsing a block mapping, expected <block end>, but found "
+            "'<block mapping start>'; indent this line like the others of its section",
         ),
         (
             "a:\n\tb: 1",

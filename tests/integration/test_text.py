@@ -174,6 +174,16 @@ def test_translations_may_be_as_long_as_training_text_says(tiny: TinyProject, ca
     assert "decoding.max_ratio" not in caplog.text  # 2 is nothing unusual
 
 
+def test_training_text_that_was_tokenized_is_noticed_even_if_validation_text_is_raw(
+    tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = sentences(240, seed=1)
+    write_split(tiny.folder / "moses", "train", source, [f"{line} ." for line in target])
+    write_split(tiny.folder / "moses", "val", *sentences(24, seed=2))
+    train(tiny.config(f"data.root={tiny.folder}/moses", "training.max_steps=1"))
+    assert "train: 240 of 240 references look tokenized (a space before the period, " in caplog.text
+
+
 def test_pairs_that_exceed_a_batch_are_counted(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "translate")
     corpus = tiny.folder / "corpus"

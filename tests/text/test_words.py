@@ -135,6 +135,15 @@ def test_a_missing_model_names_the_command_that_installs_it() -> None:
     )
 
 
+def test_a_missing_folder_is_no_package_to_install(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        list(WordTokenizer("de", model=f"{tmp_path}/model").tokenize(["Hallo."]))
+    assert str(caught.value) == (
+        f"spaCy model '{tmp_path}/model' (text.tokenizer.source_model or target_model) is no folder with a model: "
+        "name another one, or leave that setting out to do without a model"
+    )
+
+
 def test_a_package_that_is_no_model() -> None:
     with pytest.raises(ConfigError, match=r"^spaCy model 'spacy' .* cannot be loaded \(TypeError\); name another one"):
         list(WordTokenizer("de", model="spacy").tokenize(["Hallo."]))

@@ -152,9 +152,15 @@ def decode(content: bytes, place: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{place}, byte {error.start + 1}: not UTF-8 ({error.reason}); convert the text to UTF-8"
-        ) from None
+        from translate.data.lines import STARTS
+
+        other = next((what.partition(":")[0] for start, what in STARTS.items() if content.startswith(start)), None)
+        remedy = (
+            f"it looks like {other}: name the file with --input, or unpack it first"
+            if other
+            else "convert the text to UTF-8"
+        )
+        raise DataError(f"{place}, byte {error.start + 1}: not UTF-8 ({error.reason}); {remedy}") from None
 
 
 @contextmanager

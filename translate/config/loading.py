@@ -123,11 +123,17 @@ def _override(override: str, problems: list[str]) -> Given:
     if not equals or not all(keys) or not dotted.isprintable():
         problems.append(f"{place}: write section.key=value")
         return nothing
+    if not text.strip():  # as from an empty variable of the shell
+        problems.append(f"{place}: no value; for none, write {dotted}=null")
+        return nothing
     if keys == ["extends"]:
         problems.append(f"{place}: extends is for config files; name another one with --config")
         return nothing
     sections: list[type[Section]] = [Config]
     for depth, key in enumerate(keys[:-1]):
+        if key.isdecimal():
+            problems.append(f"{place}: a list is given as a whole: {'.'.join(keys[:depth])}=[…]")
+            return nothing
         if not fields_named(key, sections):
             break  # an unknown key, which the check will name
         sections = sections_below(key, sections)

@@ -219,6 +219,8 @@ def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
     fields = fields_named(key, sections)
     if value is None and not choices(fields[0]):
         return "; leave the key out for its default"
+    if isinstance(value, str) and re.match(r"\w+:\S", value) and sections_below(key, sections):
+        return f"; write a space after the colon, '{value.replace(':', ': ', 1)}'"
     words = [word for field in fields for word in choices(field)]
     if (value is None or isinstance(value, str)) and words:
         # A high cutoff, because short words resemble each other: `gpu` is not `cpu`.

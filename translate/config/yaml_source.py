@@ -38,7 +38,11 @@ _PLAIN_WORDS = {
 # By a part of PyYAML's message.
 _REMEDIES = {
     r"'\t'": "indent with spaces, not tabs",
-    "mapping values are not allowed here": "put text that holds ': ' in quotes",
+    "mapping values are not allowed here": (
+        "indent this line like its neighbours, write a space after each colon (in the line above, too), or put text "
+        "that holds ': ' in quotes"
+    ),
+    "expected <block end>": "indent this line like the others of its section",
     "expected ',' or '}', but got '?'": "put text that holds a question mark in quotes",
     "expected ',' or '}', but got '['": "put text that holds brackets in quotes",
     "while scanning an alias": "put text that begins with * in quotes",

@@ -124,9 +124,14 @@ def _spacy_tokenizer(language: str, model: str | None) -> Any:
         try:
             return spacy.load(model).tokenizer
         except OSError as error:
+            missing = (
+                "is no folder with a model: name another one"
+                if "/" in model
+                else f"is not installed: python -m spacy download {model}"
+            )
             raise ConfigError(
-                f"spaCy model {model!r} (text.tokenizer.source_model or target_model) is not installed: "
-                f"python -m spacy download {model}, or leave that setting out to do without a model"
+                f"spaCy model {model!r} (text.tokenizer.source_model or target_model) {missing}, or leave that setting "
+                "out to do without a model"
             ) from error
         except Exception as error:  # Another package may have this name, and fail in any way.
             raise ConfigError(
