@@ -318,6 +318,8 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("training.start_from=", "no value; for none, write training.start_from=null"),
         ("output= ", "no value; for none, write output=null"),
         ("data.train.1.weight=3", "a list is given as a whole: data.train=[…]"),
+        ("model.1.heads=3", "model.1: unknown key; allowed here: "),
+        ("1.heads=3", "1: unknown key; allowed here: "),
         ("training.s_of=3", "training.s_of: unknown key; allowed here: "),  # not as in "updates of the weights"
         ("training.batch.longest=3", "training.batch.longest: unknown key; allowed here: "),  # a word too common
         ("training.learning_rate=3", "training.learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),

@@ -129,14 +129,15 @@ def _override(override: str, problems: list[str]) -> Given:
     if keys == ["extends"]:
         problems.append(f"{place}: extends is for config files; name another one with --config")
         return nothing
+    above: list[type[Section]] = []
     sections: list[type[Section]] = [Config]
     for depth, key in enumerate(keys[:-1]):
-        if key.isdecimal():
+        if key.isdecimal() and items_below(keys[depth - 1], above):
             problems.append(f"{place}: a list is given as a whole: {'.'.join(keys[:depth])}=[…]")
             return nothing
         if not fields_named(key, sections):
             break  # an unknown key, which the check will name
-        sections = sections_below(key, sections)
+        above, sections = sections, sections_below(key, sections)
         if not sections:
             problems.append(f"{place}: {'.'.join(keys[: depth + 1])} is a single value and has no keys")
             return nothing
