@@ -156,7 +156,7 @@ def test_many_equal_translations_are_warned_of() -> None:
     report = evaluate(["A dog runs."] * 40, [f"{n} dogs run." for n in range(40)])
     assert report.warning == (
         "only 1 of 40 translations are distinct: the model seems to ignore the source; it may need more updates "
-        "(training.max_epochs or training.max_steps)"
+        "(training.max_epochs or training.max_steps) or a lower learning rate (training.optimizer.lr)"
     )
     assert report.format().endswith(f"\nwarning: {report.warning}")
     assert report.to_dict()["warning"] == report.warning

@@ -234,7 +234,7 @@ def test_a_model_that_always_answers_the_same_is_warned_of(translator: Translato
     warning = validator()(model, lambda: None).warning
     assert warning == (
         "only 1 of 12 translations are distinct: the model seems to ignore the source; it may need more updates "
-        "(training.max_epochs or training.max_steps)"
+        "(training.max_epochs or training.max_steps) or a lower learning rate (training.optimizer.lr)"
     )
 
 

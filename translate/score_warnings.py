@@ -29,7 +29,7 @@ def distinct_warning(distinct: int, sentences: int, references: int) -> str | No
         return None
     return (
         f"only {distinct} of {sentences} translations are distinct: the model seems to ignore the source; it may need "
-        "more updates (training.max_epochs or training.max_steps)"
+        "more updates (training.max_epochs or training.max_steps) or a lower learning rate (training.optimizer.lr)"
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,15 @@ def test_an_unknown_language_gets_the_nearest_codes(language: str, message: str)
     with pytest.raises(ConfigError) as caught:
         words(language, "x")
     assert str(caught.value).startswith(message)
+
+
+def test_an_unknown_language_of_the_target_is_refused_before_the_source_is_counted() -> None:
+    def unread() -> Iterator[str]:
+        pytest.fail("the source is read first")
+        yield
+
+    with pytest.raises(ConfigError, match="no tokenizer for the language 'qqq'"):
+        build_codecs(TextConfig(), ("en", "qqq"), unread(), ["x"])
 
 
 @pytest.mark.parametrize("error", [ImportError, RuntimeError])

@@ -66,10 +66,13 @@ def _word_codecs(words: WordTokenizerConfig, text: Sides, joint: bool) -> list[C
             raise ConfigError(
                 f"spaCy model {model!r} (text.tokenizer.source_model or target_model) is a folder: give its whole path"
             )
-    learned = [
-        _learn(WordTokenizer(language, model, words.lowercase), lines)
-        for (language, lines), model in zip(text, models, strict=False)  # no target side if it holds labels
+    tokenizers = [
+        WordTokenizer(language, model, words.lowercase)
+        for (language, _), model in zip(text, models, strict=False)  # no target side if it holds labels
     ]
+    for tokenizer in tokenizers:  # All of them first: counting the words of one side may take minutes.
+        tokenizer.check()
+    learned = [_learn(tokenizer, lines) for tokenizer, (_, lines) in zip(tokenizers, text, strict=True)]
     counts = [sum((counts for _, counts in learned), Counter())] * len(learned) if joint else [c for _, c in learned]
     return [Codec(tokenizer, _vocabulary(words, each)) for (tokenizer, _), each in zip(learned, counts, strict=True)]
 

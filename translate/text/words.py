@@ -45,6 +45,10 @@ class WordTokenizer:
     def packages(self) -> tuple[str, ...]:
         return ("spacy", *HELPERS.get(base_code(self.language), ())) if self.model is None else ("spacy", self.model)
 
+    def check(self) -> None:
+        """ConfigError if spaCy cannot be imported, does not know the language, or lacks the model or a package."""
+        _spacy_tokenizer(self.language, self.model)
+
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
         return (tokens for tokens, _ in self.tokenize_with_spaces(lines))
 
