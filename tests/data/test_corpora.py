@@ -116,8 +116,8 @@ def test_validation_files_are_the_validation_split_unless_another_folder_is_aske
     write_splits(tmp_path, "dev", "a")
     (tmp_path / "a.en").write_text("c\nd\n", encoding="utf-8")
     text = corpora_of(DataConfig(root=tmp_path, valid=FilePair(source=tmp_path / "a.de", target=tmp_path / "a.en")))
-    assert text.read_split("val", LABELS).target == ["c", "d"]
-    assert text.read_split("val", LABELS, tmp_path).target == ["a", "b"]
+    assert list(text.open_split("val", LABELS).target) == ["c", "d"]
+    assert list(text.open_split("val", LABELS, tmp_path).target) == ["a", "b"]
 
 
 def test_a_label_that_the_model_does_not_know(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_label_that_the_model_does_not_know(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
     text = corpora_of(LabelledDataConfig(root=tmp_path))
     with pytest.raises(DataError, match="line 2: the label 'z' does not occur in the training text"):
-        text.read_split("test", LABELS)
+        text.open_split("test", LABELS)
     with pytest.raises(DataError, match="line 1: the label 'z' does not occur in the training text"):
         text.read_files(tmp_path / "a.txt", tmp_path / "a.labels", LABELS)
 

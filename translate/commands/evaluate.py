@@ -116,7 +116,7 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
     corpora, target = corpora_of(translator.config.data), translator.saved.target
     if reference is not None:
         return corpora.read_files(args.source, reference, target)
-    return corpora.read_split(args.split, target, args.data_root)
+    return corpora.open_split(args.split, target, args.data_root).in_memory()
 
 
 def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: "Translator") -> None:

@@ -95,7 +95,7 @@ class ParallelCorpora:
         warn_of_copies(train, text, self.data.filter)
         return text
 
-    def read_split(self, split: str, target: Codec, root: Path | None = None) -> TextInMemory:
+    def open_split(self, split: str, target: Codec, root: Path | None = None) -> TextPair:
         """A split of the folder `root`, or else of the config, which may name files for validation.
 
         ConfigError if the config has no folder, DataError if the split cannot be read.
@@ -103,13 +103,13 @@ class ParallelCorpora:
         data = self.data
         if root is None:
             if isinstance(data.valid, FilePair) and split in names_of_split("val"):
-                return self._open(Corpus.of(data.valid)).in_memory()
+                return self._open(Corpus.of(data.valid))
             if self._has_no_folder():
                 raise ConfigError(
                     "the text of this model was named file by file, so there is no folder with splits; give "
                     "--data-root, or --source and --reference"
                 )
-        return open_split(root or data.root, split, data.source, data.target).in_memory()
+        return open_split(root or data.root, split, data.source, data.target)
 
     def read_files(self, source: Path, reference: Path, target: Codec) -> TextInMemory:
         """Two files. ConfigError if they are named after each other's language, DataError if they cannot be read."""
@@ -129,10 +129,6 @@ class ParallelCorpora:
         return {
             split: files for split, files in splits.items() if split not in self.data.splits and own.isdisjoint(files)
         }
-
-    def open_other(self, split: str, target: Codec) -> TextPair:
-        """One of these splits, not read into memory. DataError if it cannot be read."""
-        return open_split(self.data.root, split, self.data.source, self.data.target)
 
     def files(self) -> Iterator[Path]:
         """The files of all splits, and those that the config itself names, if they exist: none may be overwritten."""
@@ -199,9 +195,9 @@ class LabelledCorpora:
         warn_of_copies(train, text)
         return text
 
-    def read_split(self, split: str, target: Codec, root: Path | None = None) -> TextInMemory:
+    def open_split(self, split: str, target: Codec, root: Path | None = None) -> TextPair:
         """A split of the folder `root`, or else of the config. DataError if `target` lacks one of its labels."""
-        return open_labelled_split(root or self.data.root, split, target.vocabulary.words).in_memory()
+        return open_labelled_split(root or self.data.root, split, target.vocabulary.words)
 
     def read_files(self, source: Path, reference: Path, target: Codec) -> TextInMemory:
         """A file with texts and one with their labels. DataError if `target` lacks one of these."""
@@ -211,10 +207,6 @@ class LabelledCorpora:
         """The splits of the folder that the config does not name, with their files. DataError if it cannot be read."""
         own = (self.data.train, self.data.valid)
         return {split: (path,) for split, path in labelled_splits_in(self.data.root).items() if split not in own}
-
-    def open_other(self, split: str, target: Codec) -> TextPair:
-        """One of these splits. DataError if it cannot be read, or `target` lacks one of its labels."""
-        return open_labelled_split(self.data.root, split, target.vocabulary.words)
 
     def files(self) -> Iterator[Path]:
         """The files of all splits: none may be overwritten."""
@@ -251,7 +243,7 @@ def encode_other_splits(corpora: Corpora, cache: CorpusCache, codecs: tuple[Code
         if room < 0:
             break
         with suppress(DataError, ConfigError):
-            cache.dataset(codecs, corpora.open_other(split, codecs[1]))
+            cache.dataset(codecs, corpora.open_split(split, codecs[1], corpora.data.root))
 
 
 @contextmanager
