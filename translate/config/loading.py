@@ -38,7 +38,11 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     given = _read(path, (), problems)
     overriding = Given({}, "overrides", Path.cwd())
     for override in overrides:
-        setting = _override(override, problems)
+        try:
+            setting = _override(override, problems)
+        except ConfigError as error:
+            problems.append(str(error))
+            continue
         if hidden := _hidden(overriding, setting, override.partition("=")[0].count(".") + 1):
             problems.append(f"{setting.place}: contradicts {hidden.place}; leave one of them out")
         overriding = _merge(overriding, setting, ())
@@ -115,39 +119,29 @@ def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
 
 
 def _override(override: str, problems: list[str]) -> Given:
-    """`section.key=value` as nested mappings; an empty one if it cannot be read."""
+    """`section.key=value` as nested mappings. Raises ConfigError if it cannot be read."""
     place = f"override {override!r}"
-    nothing = Given({}, place, Path.cwd())
     dotted, equals, text = override.partition("=")
     keys = dotted.strip().split(".")
     if not equals or not all(keys) or not dotted.isprintable():
-        problems.append(f"{place}: write section.key=value")
-        return nothing
+        raise ConfigError(f"{place}: write section.key=value")
     if not text.strip():  # as from an empty variable of the shell
-        problems.append(f"{place}: no value; for none, write {dotted}=null")
-        return nothing
+        raise ConfigError(f"{place}: no value; for none, write {dotted}=null")
     if keys == ["extends"]:
-        problems.append(f"{place}: extends is for config files; name another one with --config")
-        return nothing
+        raise ConfigError(f"{place}: extends is for config files; name another one with --config")
     above: list[type[Section]] = []
     sections: list[type[Section]] = [Config]
     for depth, key in enumerate(keys[:-1]):
         if key.isdecimal() and items_below(keys[depth - 1], above):
-            problems.append(f"{place}: a list is given as a whole: {'.'.join(keys[:depth])}=[…]")
-            return nothing
+            raise ConfigError(f"{place}: a list is given as a whole: {'.'.join(keys[:depth])}=[…]")
         if not fields_named(key, sections):
             break  # an unknown key, which the check will name
         above, sections = sections, sections_below(key, sections)
         if not sections:
-            problems.append(f"{place}: {'.'.join(keys[: depth + 1])} is a single value and has no keys")
-            return nothing
-    try:
-        given = parse_yaml(text, lambda _: place, Path.cwd(), problems)
-        if has_comment(text):
-            raise ConfigError(f"{place}: ' #' begins a comment; put text that holds it in quotes, inside the shell's")
-    except ConfigError as error:
-        problems.append(str(error))
-        return nothing
+            raise ConfigError(f"{place}: {'.'.join(keys[: depth + 1])} is a single value and has no keys")
+    given = parse_yaml(text, lambda _: place, Path.cwd(), problems)
+    if has_comment(text):
+        raise ConfigError(f"{place}: ' #' begins a comment; put text that holds it in quotes, inside the shell's")
     for key in reversed(keys):
         given = Given({key: given}, place, given.folder)
     return given
@@ -264,5 +258,5 @@ def _report(problems: list[str], where: str) -> str:
     return "\n  ".join([f"{count} in {where}:", *problems])
 
 
-def _shown(flat: dict[str, Any], key: str) -> str:
-    return show(flat[key]) if key in flat else "absent"
+def _shown(values: dict[str, Any], key: str) -> str:
+    return show(values[key]) if key in values else "absent"
