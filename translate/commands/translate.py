@@ -90,9 +90,8 @@ def translate(args: argparse.Namespace) -> None:
         raise unequal(args.score, given, f"but the input has {len(source)}")
     checkpoints = models_of(args)
     read = {"the model": checkpoints, "the text to translate": [args.input], "the text to score": [args.score]}
-    if args.output and not args.sentences and not args.input:
-        is_input = is_open_as(args.output, sys.stdin) and args.output.is_file()
-        read["the input"] = [args.output] if is_input else []
+    if args.output and source is None and is_open_as(args.output, sys.stdin) and args.output.is_file():
+        read["the input"] = [args.output]
     runs = [RunFolder(path.parent) for path in checkpoints]
     read["the run's file"] = [file for run in runs for file in (run.config, run.metrics, run.finished)]
     refuse_to_replace(args.output, read)
@@ -103,7 +102,7 @@ def translate(args: argparse.Namespace) -> None:
     task: Translating | Scoring = Translating(translator, settings, args.n_best)
     if given is not None:
         task = Scoring(translator, settings, args.score, given)
-    typing = not args.sentences and not args.input and sys.stdin is not None and sys.stdin.isatty()
+    typing = source is None and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         log.info("type a sentence and press Enter; Ctrl-D quits")
     number = 0
