@@ -8,9 +8,9 @@ import torch
 from translate.allocation import explained_lack_of_memory
 from translate.config.loading import differences
 from translate.config.schema import Config
-from translate.data.batching import BatchPlan, Indices
+from translate.data.batching import BatchPlan
 from translate.data.corpus import TextPair
-from translate.data.dataset import Dataset
+from translate.data.dataset import Dataset, Indices
 from translate.errors import CheckpointError, DataError
 from translate.model.build import Model
 from translate.model.plain import make_plain

@@ -5,7 +5,7 @@ Dimension letters in names: B pairs, S source positions, T target positions, N r
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from translate.config.training import BatchConfig
+from translate.data.dataset import Gathered, Indices
 from translate.text.vocabulary import BOS, EOS, PAD, SPECIALS
 
-Indices = NDArray[np.integer]
 Lengths = NDArray[np.integer]
 
 IGNORED = -100  # the label where there is nothing to predict, as in PyTorch's losses
@@ -75,8 +75,8 @@ class Batch:
 class Lines(Protocol):
     """The ids of each line of one side, without BOS and EOS."""
 
-    def gather(self, lines: Indices) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The ids of these lines, one line after the other, and how many each of them has."""
+    def gather(self, lines: Indices) -> Gathered:
+        """The ids of these lines."""
         ...
 
 

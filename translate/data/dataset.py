@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 SIDES = ("source", "target")
 
 Ids = Sequence[int] | NDArray[np.integer]  # of one line, without bos and eos
+Indices = NDArray[np.integer]  # of lines or pairs, counted from 0
+Gathered = tuple[NDArray[Any], NDArray[np.int64]]  # the ids of some lines, one after the other, and how many each has
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +44,8 @@ class EncodedText:
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return (self[line] for line in range(len(self)))
 
-    def gather(self, lines: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The ids of these lines, one line after the other, and how many each of them has."""
+    def gather(self, lines: Indices) -> Gathered:
+        """The ids of these lines."""
         starts, lengths = self.offsets[lines], self.offsets[lines + 1] - self.offsets[lines]
         ends = np.cumsum(lengths)
         within = np.arange(lengths.sum()) - np.repeat(ends - lengths, lengths)
@@ -70,6 +72,6 @@ class Dataset:
         """The pairs as an epoch reads them: the same in each."""
         return self
 
-    def ahead(self, updates: Iterable[tuple[int, NDArray[np.integer]]]) -> Generator["Dataset", None, None]:
+    def ahead(self, updates: Iterable[tuple[int, Indices]]) -> Generator["Dataset", None, None]:
         """The pairs as each of these updates reads them, each given as its epoch and the pairs that it needs."""
         return (self.epoch(number) for number, _ in updates)

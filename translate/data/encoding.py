@@ -3,19 +3,17 @@
 from collections.abc import Generator
 from functools import partial
 from itertools import chain
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from translate.data.dataset import Gathered
 from translate.data.lines import Text
 from translate.pool import CHUNK, chunks, mapped
 from translate.text.codec import Codec
 
-Encoded = tuple[NDArray[Any], NDArray[np.int32]]  # the ids of some lines, one after the other, and how many each has
 
-
-def encoded_chunks(codec: Codec, lines: Text) -> Generator[Encoded, None, None]:
+def encoded_chunks(codec: Codec, lines: Text) -> Generator[Gathered, None, None]:
     """The ids of all lines, some thousands of lines at a time, in their order.
 
     Raises:
@@ -30,6 +28,6 @@ def id_type(codec: Codec) -> DTypeLike:
     return np.uint16 if len(codec.vocabulary) <= 2**16 else np.int32
 
 
-def _encode(codec: Codec, lines: list[str]) -> Encoded:
+def _encode(codec: Codec, lines: list[str]) -> Gathered:
     ids = codec.encode(lines)
-    return np.fromiter(chain.from_iterable(ids), id_type(codec)), np.fromiter(map(len, ids), np.int32, len(lines))
+    return np.fromiter(chain.from_iterable(ids), id_type(codec)), np.fromiter(map(len, ids), np.int64, len(lines))

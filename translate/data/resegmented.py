@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.data.dataset import SIDES, Dataset, EncodedText
+from translate.data.dataset import SIDES, Dataset, EncodedText, Gathered, Indices
 from translate.errors import DataError
 from translate.pool import in_processes
 from translate.text.bpe_dropout import BpeDropout
@@ -20,8 +20,6 @@ from translate.text.codec import Codec
 
 SAMPLE = 1000  # pairs, from the whole text, by which the effect of dropout on lengths is measured
 
-Indices = NDArray[np.integer]
-Gathered = tuple[NDArray[Any], NDArray[np.int64]]  # the ids of some lines, one after the other, and how many each has
 Order = tuple[str, Indices, Gathered]  # what a Recutter needs for some lines
 
 log = logging.getLogger("translate")
@@ -57,7 +55,7 @@ class ResegmentedText:
     key: str
 
     def gather(self, lines: Indices) -> Gathered:
-        """The ids of these lines, one line after the other, and how many each of them has."""
+        """The ids of these lines."""
         return self.recutter(*self.order(lines))
 
     def order(self, lines: Indices) -> Order:
@@ -77,7 +75,7 @@ class GatheredText:
         return cls(EncodedText(ids, np.cumsum([0, *lengths])), lines)
 
     def gather(self, lines: Indices) -> Gathered:
-        """The ids of these lines, one line after the other, and how many each of them has."""
+        """The ids of these lines."""
         places = np.searchsorted(self.lines, lines)
         assert (self.lines[places] == lines).all()
         return self.encoded.gather(places)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from translate.config.decoding import DecodingConfig
-from translate.data.batching import Batch, Indices, make_batch, split_into_batches
-from translate.data.dataset import Dataset, EncodedText, Ids
+from translate.data.batching import Batch, make_batch, split_into_batches
+from translate.data.dataset import Dataset, EncodedText, Ids, Indices
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.fitting import batch_tokens
 from translate.decoding.search import most_written, tokens_read

@@ -9,7 +9,8 @@ from typing import TypeVar
 import torch
 
 from translate.allocation import is_out_of_memory, release_memory
-from translate.data.batching import Indices, Pairs, make_batch
+from translate.data.batching import Pairs, make_batch
+from translate.data.dataset import Indices
 from translate.training.learner import Learner
 from translate.training.memory import remedies
 from translate.training.processes import Part

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translate.data.batching import Indices
+from translate.data.dataset import Indices
 from translate.errors import CheckpointError
 
 T = TypeVar("T")

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from translate.allocation import release_memory
-from translate.data.batching import BatchPlan, Indices, Shapes
+from translate.data.batching import BatchPlan, Shapes
+from translate.data.dataset import Indices
 from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
 from translate.training.free_memory import free_memory
 from translate.training.learner import Learner

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from translate.allocation import explained_lack_of_memory, release_memory
-from translate.data.batching import BatchPlan, Indices, Pairs, make_batch
+from translate.data.batching import BatchPlan, Pairs, make_batch
+from translate.data.dataset import Indices
 from translate.errors import CheckpointError, DataError, TrainingError
 from translate.training.interrupt import Interrupted
 from translate.training.learner import Learner
