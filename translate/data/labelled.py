@@ -93,7 +93,7 @@ def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> 
     allowed = set(known)
     for number, label in enumerate(stripped, start=1):
         _check_label(labels, number, label, allowed)
-    hashes = text_sha256(pair.source), text_sha256(stripped)
+    hashes = pair.source_sha256, text_sha256(stripped)
     text = _labelled(pair.name, pair.source, stripped, hashes, len(set(stripped)))
     return replace(text, blank_end=pair.blank_end).in_memory()
 
@@ -121,11 +121,11 @@ def find_labelled_split(root: Path, split: str) -> Path:
     """
     folder, last = folder_and_name(root, split)
     found = labelled_splits_in(folder)
-    for name in names_of_split(last):
+    names = names_of_split(last)
+    for name in names:
         if path := found.get(name):
             return path
-    names = names_of_split(last)[1:]
-    also = f" (or under the name {' or '.join(names)})" if names else ""
+    also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
     state = what_is_there(folder, last, list(found)) + what_is_no_file(root, [f"{split}{ENDING}"])
     raise DataError(
         f"No labelled split {split!r} in {root}: looked for {split}.tsv, plain, .gz or .zst{also}. {state} "
