@@ -97,14 +97,15 @@ def evaluate(
     bleu_lowercase = BLEU(tokenize=tokenizer, lowercase=True, force=True)
     chrf = CHRF()
     all_references = [references, *others]
-    cased = bleu.corpus_score(hypotheses, without_blanks(all_references), n_bootstrap=RESAMPLES)
+    filled = without_blanks(all_references)
+    cased = bleu.corpus_score(hypotheses, filled, n_bootstrap=RESAMPLES)
     # By the rules of the language (a Turkish I has no dot when lower-cased); sacrebleu, which has one rule for all
     # languages, then finds nothing left to change.
     lowered, *lowered_references = (
         [lower(line, language) for line in lines] for lines in (hypotheses, *all_references)
     )
     lowercase = bleu_lowercase.corpus_score(lowered, without_blanks(lowered_references), n_bootstrap=RESAMPLES)
-    characters = chrf.corpus_score(hypotheses, without_blanks(all_references))
+    characters = chrf.corpus_score(hypotheses, filled)
     return EvaluationReport(
         bleu=_score_with_interval(bleu, cased),
         bleu_lowercase=_score_with_interval(bleu_lowercase, lowercase),
