@@ -139,18 +139,17 @@ def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
 
     if args.resume and not is_folder(run_folder.path):
         raise nothing_to_resume(run_folder)
-    # A resolved config names the folder of its run. If that folder was copied, the copy's config would change the
-    # original run.
-    here = args.config.parent
-    beside = RunFolder(here)
-    is_of_a_run = args.config.name == beside.config.name and beside.has_any_trace()
     if resolved(args.config) == resolved(run_folder.config) and not run_folder.has_any_trace():
         raise would_be_replaced(run_folder.config)
+    # A resolved config names the folder of its run. If that folder was copied, the copy's config would change the
+    # original run.
+    own = RunFolder(args.config.parent)
+    is_of_a_run = args.config == own.config and own.has_any_trace()
     named = any(override.partition("=")[0].strip() == "output" for override in args.overrides)
-    if is_of_a_run and not named and resolved(here) != resolved(run_folder.path):
+    if is_of_a_run and not named and resolved(own.path) != resolved(run_folder.path):
         raise CheckpointError(
             f"{args.config} is in one run's folder, but its output is another, {run_folder.path}; choose one: "
-            f"output={here} or output={run_folder.path}"
+            f"output={own.path} or output={run_folder.path}"
         )
 
 
