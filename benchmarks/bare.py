@@ -43,7 +43,7 @@ def bare_trainer(
     selection = ModelSelection(
         learner,
         validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, 0, "", None, []),
-        save_best=lambda kind, model, validation, progress: None,
+        save_best=lambda kind, model, validation, step: None,
     )
     states = States(learner, StateStore(folder, 1, Writer()), identity={})
     return Trainer(learner, dataset, plan, selection=selection, states=states)

@@ -149,9 +149,9 @@ class BestModel:
     about: dict[str, Any]
     writer: Writer
 
-    def __call__(self, kind: str, model: Model, validation: Validation, progress: Progress) -> None:
+    def __call__(self, kind: str, model: Model, validation: Validation, step: int) -> None:
         numbers = for_json({"nll": validation.nll, "accuracy": validation.accuracy, **validation.scores})
-        about = {**self.about, "validation": {"kind": kind, "step": progress.step, **numbers}}
+        about = {**self.about, "validation": {"kind": kind, "step": step, **numbers}}
 
         def write(weights: Mapping[str, Tensor]) -> None:
             SavedModel(self.config, *self.codecs, dict(weights), about).save(self.path)

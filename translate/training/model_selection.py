@@ -12,7 +12,7 @@ from typing import Protocol
 from translate.errors import DataError
 from translate.model.build import Model
 from translate.training.learner import Learner
-from translate.training.progress import Progress, Validation, describe, perplexity
+from translate.training.progress import Validation, describe, perplexity
 from translate.training.snapshots import Snapshots
 
 Validate = Callable[[Model, Callable[[], None]], Validation]
@@ -21,7 +21,7 @@ Validate = Callable[[Model, Callable[[], None]], Validation]
 class SaveBest(Protocol):
     """Saves the model as the best so far, in place of the previous one."""
 
-    def __call__(self, kind: str, model: Model, validation: Validation, progress: Progress) -> None: ...
+    def __call__(self, kind: str, model: Model, validation: Validation, step: int) -> None: ...
 
 
 class ModelSelection:
@@ -94,7 +94,7 @@ class ModelSelection:
         better = progress.is_beaten_by(metric, nll, is_score=best in validation.scores)
         if better:
             progress.best_step, progress.best_metric, progress.best_nll = progress.step, metric, nll
-            self.learner.processes.on_first(lambda: self.save_best(kind, model, validation, progress))
+            self.learner.processes.on_first(lambda: self.save_best(kind, model, validation, progress.step))
         values = {
             "step": progress.step,
             "epoch": self.learner.epochs_done(),
