@@ -102,7 +102,7 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
             changes.append(line)
     changed = [name for name in ("train", "valid") if _text(before[name]) != _text(now[name])]
     changes += [f"the {name} text has changed" for name in changed]
-    if before.get("codecs", now["codecs"]) != now["codecs"]:
+    if "codecs" in before and before["codecs"] != now["codecs"]:
         changes.append(
             "the vocabularies have changed: because of data.train, training.start_from or a library's version"
         )
@@ -119,7 +119,7 @@ def refuse_changed_settings(before: dict[str, Any], config: Config) -> None:
     now = config_to_dict(config)
     if config.decoding.max_ratio is None:  # It will be estimated from the text.
         now["decoding"]["max_ratio"] = before["config"].get("decoding", {}).get("max_ratio")
-    refuse_changes(before, {"codecs": [], **before, "config": now})
+    refuse_changes(before, before | {"config": now})
 
 
 def changed_in_vain(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
