@@ -31,7 +31,6 @@ class MetricsLog:
         """
         self._writing = partial(writing, path, CheckpointError, "free some space, and continue with --resume")
         with writing(path, CheckpointError, "choose another folder: output=…"):
-            path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab", buffering=0)
             kept = path.read_bytes()[:keep_bytes]
             if len(kept) < keep_bytes:
