@@ -27,7 +27,10 @@ def worker_count(device: torch.device) -> int:
 
 
 def workers_for(device: torch.device, widths: NDArray[np.int64], max_tokens: int) -> int:
-    """How many workers share batches of `max_tokens` for sentences this wide: one, unless each has room for any."""
+    """How many workers share batches of `max_tokens` tokens, all in work at a time, for sentences of these `widths`.
+
+    One, if the widest sentence does not fit into a worker's share.
+    """
     workers = worker_count(device)
     return workers if workers * widths.max(initial=0) <= max_tokens else 1
 

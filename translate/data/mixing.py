@@ -64,7 +64,7 @@ def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
 def join_corpora(texts: Sequence[TextPair], weights: Sequence[int], vocabulary: Sequence[bool]) -> TextPair:
     """The texts one after the other, with `weights`: how many times an epoch has the pairs of each.
 
-    `vocabulary` says for each text whether vocabularies are learned from it. It must be True for at least one.
+    `vocabulary` says for each text whether vocabularies are learned from it; for none, if they come from another model.
     """
     parts = tuple(
         replace(part, weight=weight)

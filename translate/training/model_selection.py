@@ -55,7 +55,7 @@ class ModelSelection:
         if self.snapshots is not None:
             snapshots, taken = self.snapshots, progress.snapshots
             self.learner.processes.on_first(lambda: snapshots.add(progress.step, model))
-            if progress.step not in taken:  # as if the best model was lost, and this validation is repeated
+            if progress.step not in taken:  # It is there if the best model was lost and this is repeated.
                 taken.append(progress.step)
             del taken[: -snapshots.last]
 

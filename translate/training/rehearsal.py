@@ -59,7 +59,7 @@ def rehearsal(learner: Learner, pairs: int, longest: int) -> Iterator[None]:
 
     The pass is over this number of `pairs`, the longest side of which has `longest` tokens, including eos.
 
-    It is that of tensors. On CPUs a process may grow by up to half as much again: what is freed leaves gaps in the C
+    Only tensors are counted. On CPUs a process may grow by up to half as much again: what is freed leaves gaps in the C
     library's heap.
 
     All workers of all processes run such a pass at the same time, each worker with its own gradients. The processes of
