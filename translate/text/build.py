@@ -73,8 +73,10 @@ def _word_codecs(words: WordTokenizerConfig, text: Sides, joint: bool) -> list[C
     for tokenizer in tokenizers:  # All of them first: counting the words of one side may take minutes.
         tokenizer.check()
     learned = [_learn(tokenizer, lines) for tokenizer, (_, lines) in zip(tokenizers, text, strict=True)]
-    counts = [sum((counts for _, counts in learned), Counter())] * len(learned) if joint else [c for _, c in learned]
-    return [Codec(tokenizer, _vocabulary(words, each)) for (tokenizer, _), each in zip(learned, counts, strict=True)]
+    if joint:
+        together = sum((counts for _, counts in learned), Counter[str]())
+        learned = [(tokenizer, together) for tokenizer, _ in learned]
+    return [Codec(tokenizer, _vocabulary(words, counts)) for tokenizer, counts in learned]
 
 
 def _piece_codecs(config: TextConfig, text: Sides) -> list[Codec]:
