@@ -124,10 +124,9 @@ def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: 
     from translate.data.checks import warn_of_equal_sides, warn_of_shifts
     from translate.score_warnings import line_lengths
 
-    for about in (each.about for each in (translator.saved, *translator.others)):
-        if text.variant in (about.get("train"), *about.get("train_parts", ())):
-            log.warning("%s is text that the model was trained on: its scores say nothing about unseen text", text.name)
-            break
+    abouts = [each.about for each in (translator.saved, *translator.others)]
+    if any(text.variant in (about.get("train"), *about.get("train_parts", ())) for about in abouts):
+        log.warning("%s is text that the model was trained on: its scores say nothing about unseen text", text.name)
     if translator.predicts_labels:
         return
     warn_of_equal_sides(text)
@@ -197,12 +196,10 @@ def another_report(
     """What an existing report was about, if that was another text, search or choice of models."""
     from translate.config.decoding import DecodingConfig
 
-    models = [each.about for each in (translator.saved, *translator.others)]
-    batch_tokens = settings.batch_tokens
     now = {
         "another text": [text.variant, references],
         "other search settings": settings.model_dump(mode="json"),
-        "another model": models,
+        "another model": [each.about for each in (translator.saved, *translator.others)],
     }
     try:
         before = json.loads(report.read_bytes())
@@ -211,7 +208,7 @@ def another_report(
             # A setting that did not exist yet had today's default. The batch size changes no translation.
             "other search settings": DecodingConfig().model_dump(mode="json")
             | before["decoding"]
-            | {"batch_tokens": batch_tokens},
+            | {"batch_tokens": settings.batch_tokens},
             "another model": [before["model"], *before["ensemble_with"]],
         }
     except (OSError, ValueError, LookupError, TypeError, RecursionError):

@@ -175,7 +175,8 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     here = [section for home, section in everywhere if home == _dotted(above)]
     if kinds := [kind for section in here if (kind := kind_of(section))]:
         kind = _value_at(values, (*above, "kind"))
-        return f"unknown key for kind {show(kind)}; {key} belongs to {_kinds(kinds)}"
+        belongs = f"belongs to kind{'s' if len(kinds) > 1 else ''} {', '.join(kinds)}"
+        return f"unknown key for kind {show(kind)}; {key} {belongs}"
     if above and key in map(kind_of, sections_below(str(above[-1]), _sections_at(above[:-1], values))):
         return f"unknown key; to choose it, write kind: {key}"
     if everywhere and not here and key != "kind":
@@ -209,10 +210,6 @@ def _described_as(key: str, above: KeyPath) -> str | None:
     ]
     # A single word is in too many of them.
     return min(found)[1] if found and " " in words else None
-
-
-def _kinds(kinds: list[str]) -> str:
-    return f"kind{'s' if len(kinds) > 1 else ''} {', '.join(kinds)}"
 
 
 def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
