@@ -92,34 +92,23 @@ def warn_of_copies(train: TextPair, valid: TextPair, filters: FilterConfig | Non
         tables += "\t" in pair[0] or "\t" in pair[1]
         if pair in pairs:
             known.add(pair)
+
+    def warn(number: int, what: str) -> None:
+        log.warning("%s: %d of %d %s %s", train.name, number, len(train.source), train.unit, what)
+
     if 2 * tables > len(train.source):
-        log.warning(
-            "%s: %d of %d %s have a tab on one side, which may be the rows of a table with the other side in them; cut "
-            "-f1 FILE prints the first column",
-            train.name,
+        warn(
             tables,
-            len(train.source),
-            train.unit,
+            "have a tab on one side, which may be the rows of a table with the other side in them; cut -f1 FILE prints "
+            "the first column",
         )
     if first_copy is not None and copies >= len(train.source) * WORTH_SAYING and not (filters and filters.identical):
-        log.warning(
-            "%s: %d of %d %s have the same text on both sides (the first in %s), which teaches a model to copy%s",
-            train.name,
-            copies,
-            len(train.source),
-            train.unit,
-            train.place(first_copy),
-            "; data.filter.identical=true drops them" if filters else "",
-        )
+        drop = "; data.filter.identical=true drops them" if filters else ""
+        place = train.place(first_copy)
+        warn(copies, f"have the same text on both sides (the first in {place}), which teaches a model to copy{drop}")
     if (repeated := count_repeated(hashes)) >= len(train.source) * MUCH and not (filters and filters.repeated):
-        log.warning(
-            "%s: %d of %d %s repeat others and count as often%s",
-            train.name,
-            repeated,
-            len(train.source),
-            train.unit,
-            "; data.filter.repeated=true drops repetitions" if filters else "",
-        )
+        drop = "; data.filter.repeated=true drops repetitions" if filters else ""
+        warn(repeated, f"repeat others and count as often{drop}")
     if len(known) >= len(pairs) * WORTH_SAYING:
         log.warning(
             "%s: %d of %d different %s are also in the training text, so validation scores, which select the best "
