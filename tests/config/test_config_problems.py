@@ -325,9 +325,15 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("training.learning_rate=3", "training.learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
         ("learning_rate=3", "learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
         ("training.warm_up=3", "training.warm_up: unknown key; did you mean 'training.schedule.warmup_steps'?"),
-        ("training.early_stopping=3", "training.early_stopping: unknown key; did you mean 'training.patience'?"),
-        ("model.hidden_size=3", "model.hidden_size: unknown key; did you mean 'model.d_model'?"),
+        ("training.early_stopping=3", "training.early_stopping: unknown key; did you mean 'patience'?"),
+        ("model.hidden_size=3", "model.hidden_size: unknown key; did you mean 'd_model'?"),
         ("training.max_epoch=3", "training.max_epoch: unknown key; did you mean 'max_epochs'?"),
+        ("training.max_epohcs=3", "training.max_epohcs: unknown key; did you mean 'max_epochs'?"),
+        ("training.save_steps=3", "training.save_steps: unknown key; did you mean 'checkpoint_every'?"),
+        ("training.batch_size=3", "training.batch_size: unknown key; did you mean 'training.batch.max_sentences'?"),
+        ("decoding.batch_size=3", "decoding.batch_size: unknown key; did you mean 'batch_tokens'?"),
+        ("emb-size=3", "emb-size: unknown key; did you mean 'model.d_model'?"),
+        ("data.test=3", "data.test: unknown key; evaluate.py --split NAME scores any split"),
         ("trainig.max_epochs=3", "trainig: unknown key; did you mean 'training'?"),
         ("foo", "write section.key=value"),
         ("=3", "write section.key=value"),
@@ -359,7 +365,7 @@ def test_all_problems_are_reported_at_once() -> None:
         "x.yaml:8: device: given twice, first on line 7",
         "override 'threads': write section.key=value",
         "override 'seed=x': seed: given 'x', allowed: a whole number from 0 to below 4294967296",
-        "x.yaml:8: device: given 'gpu', allowed: one of auto, cpu, cuda",
+        "x.yaml:8: device: given 'gpu', allowed: one of auto, cpu, cuda; did you mean 'cuda'?",
         f"x.yaml:6: data: {ONE_LANGUAGE}",
         "x.yaml:2: model.dropout: given 2, allowed: a number from 0 to below 1",
         "x.yaml:4: model.tei: unknown key; did you mean 'tie'?",
@@ -536,6 +542,22 @@ def test_a_section_that_was_left_empty_may_be_filled() -> None:
 def test_overrides_that_contradict_each_other(one: str, other: str) -> None:
     found = problems("", one, "seed=3", other)
     assert f"override {other!r}: contradicts override {one!r}; leave one of them out" in found
+
+
+@pytest.mark.parametrize(
+    ("override", "remedy"),
+    [
+        ("training.precision=bf16", "; did you mean 'bfloat16'?"),
+        ("training.best=PPL", "; did you mean 'loss'?"),
+        ("text.tokenizer.kind=subword", "; did you mean 'bpe'?"),
+        ("model.positions=rope", "; did you mean 'rotary'?"),
+        ("training.schedule=noam", "; write {kind: 'inverse_sqrt'}"),
+        ("training.schedule.kind=plateau", "allowed: one of constant, inverse_sqrt, cosine, linear"),
+    ],
+)
+def test_words_of_other_toolkits(override: str, remedy: str) -> None:
+    (found,) = problems("", override)
+    assert found.endswith(remedy)
 
 
 @pytest.mark.parametrize("key", ["seed.x", "model.d_modle", "extends.x"])

@@ -3,5 +3,6 @@
 Read schema.py and the files of its sections (data.py, text.py, model.py, training.py, decoding.py), which explain every
 setting and are made of what section.py defines. Then read yaml_source.py (YAML to values that know where they were
 written), loading.py (files, what they extend, and overrides) and problems.py (mistakes in the user's terms). keys.py
-says which settings the schema has where, and reference.py writes docs/configuration.md.
+says which settings the schema has where, foreign.py what they are called elsewhere, and reference.py writes
+docs/configuration.md.
 """

@@ -32,6 +32,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from translate.config.foreign import VALUES_ELSEWHERE, instead_of, our_name
 from translate.config.keys import (
     all_sections,
     allowed,
@@ -188,28 +189,14 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     settings = (f"{home}.{name}" for home, section in all_sections() for name in section.model_fields)
     if "." in key and _dotted(path) in settings:
         return f"unknown key; write {key.replace('.', ': {')}: …{'}' * key.count('.')}"
+    if advice := instead_of(key):
+        return f"unknown key; {advice}"
+    if ours := our_name(key, str(path[0])):
+        home, _, name = ours.rpartition(".")
+        return f"unknown key; did you mean {name if home == _dotted(above) else ours!r}?"
     if near := difflib.get_close_matches(key, known, n=1):
         return f"unknown key; did you mean {near[0]!r}?"
-    if described := _described_as(key, above):
-        return f"unknown key; did you mean {described!r}?"
     return f"unknown key; allowed here: {', '.join(known)}"
-
-
-def _described_as(key: str, above: KeyPath) -> str | None:
-    """The setting of the same top-level section whose description has the words of a key, and least besides.
-
-    For training.learning_rate, it is training.optimizer.lr.
-    """
-    words = key.replace("_", " ").lower()
-    found = [
-        (len(description), f"{home}.{name}")
-        for home, section in all_sections()
-        for name, field in section.model_fields.items()
-        if (not above or home.split(".")[0] == above[0])
-        and re.search(rf"\b{re.escape(words)}\b", description := (field.description or "").lower().replace("-", " "))
-    ]
-    # A single word is in too many of them.
-    return min(found)[1] if found and " " in words else None
 
 
 def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
@@ -220,8 +207,10 @@ def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
         return f"; write a space after the colon, '{value.replace(':', ': ', 1)}'"
     words = [word for field in fields for word in choices(field)]
     if (value is None or isinstance(value, str)) and words:
-        # A high cutoff, because short words resemble each other: `gpu` is not `cpu`.
-        near = difflib.get_close_matches(str(value).lower(), words, n=1, cutoff=0.7)
+        word = str(value).lower()
+        ours = VALUES_ELSEWHERE.get(word)
+        # A high cutoff, because short words resemble each other.
+        near = [ours] if ours in words else difflib.get_close_matches(word, words, n=1, cutoff=0.7)
         return f"; did you mean {near[0]!r}?" if near else ""
     for candidate in _meant(value):
         if any(_fits(candidate, key, section) for section in sections):
@@ -241,7 +230,7 @@ def _fits(value: Any, key: str, section: type[Section]) -> bool:
 def _meant(value: Any) -> Iterator[Any]:
     """What may have been meant by a value of the wrong type."""
     if isinstance(value, str):
-        yield {"kind": value}
+        yield {"kind": VALUES_ELSEWHERE.get(value, value)}
         if value.lower() in _BOOLEAN_WORDS:
             yield _BOOLEAN_WORDS[value.lower()]
         with contextlib.suppress(ValueError):

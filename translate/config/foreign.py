@@ -1,0 +1,135 @@
+"""What other toolkits and tutorials call our settings, for the advice about unknown keys and values."""
+
+# Our settings, and their names elsewhere: in fairseq, JoeyNMT, OpenNMT-py, Hugging Face's Trainer, and tutorials. A
+# name that stands in several sections means the setting of the section in which it was found, or else the first.
+NAMES_ELSEWHERE = {
+    "output": "model_dir save_dir output_dir save_model run_dir log_dir out_dir exp_dir checkpoint_dir name",
+    "seed": "random_seed manual_seed",
+    "device": "use_cuda gpu use_gpu gpu_ranks no_cuda use_cpu",
+    "processes": "world_size n_gpu num_gpus gpus n_gpus num_processes nproc_per_node",
+    "data.root": "path folder data_path data_dir data_root dataset dataset_dir save_data",
+    "data.source": "src src_lang source_lang source_language",
+    "data.target": "tgt trg tgt_lang trg_lang target_lang target_language",
+    "data.train": "train_data trainpref train_file train_path training_data corpus_1 corpora path_src path_tgt",
+    "data.valid": "dev dev_path dev_data validation validpref valid_data validation_file eval_data val",
+    "data.filter.max_tokens": "max_length max_len max_sent_length src_seq_length tgt_seq_length max_source_length "
+    "max_target_length max_source_positions max_target_positions",
+    "data.filter.repeated": "dedup deduplicate drop_duplicates",
+    "text.joint_vocabulary": "share_vocab shared_vocab joined_dictionary joint_vocab share_dict",
+    "text.tokenizer.kind": "level tokenizer_type subword_type",
+    "text.tokenizer.vocab_size": "num_merges merges n_merges bpe_size src_vocab_size tgt_vocab_size",
+    "text.tokenizer.max_size": "voc_limit max_vocab_size nwordssrc nwordstgt",
+    "text.tokenizer.min_freq": "voc_min_freq thresholdsrc thresholdtgt src_words_min_frequency min_count",
+    "text.tokenizer.lowercase": "lower lower_case do_lower_case",
+    "model.d_model": "emb_size embedding_dim embed_dim emb_dim embedding_size hid_dim hidden_dim word_vec_size "
+    "encoder_embed_dim decoder_embed_dim model_dim hidden_size",
+    "model.ffn": "ff_size d_ff dim_feedforward pf_dim transformer_ff ffn_dim encoder_ffn_dim decoder_ffn_dim d_inner "
+    "encoder_ffn_embed_dim decoder_ffn_embed_dim intermediate_size",
+    "model.encoder_layers": "num_layers n_layers layers num_encoder_layers enc_layers num_hidden_layers",
+    "model.decoder_layers": "num_decoder_layers dec_layers",
+    "model.heads": "num_heads n_heads nhead attention_heads encoder_attention_heads decoder_attention_heads "
+    "num_attention_heads",
+    "model.dropout": "hidden_dropout embed_dropout emb_dropout dropout_rate",
+    "model.attention_dropout": "attn_dropout",
+    "model.ffn_dropout": "activation_dropout relu_dropout",
+    "model.norm": "norm_first normalize_before pre_norm prenorm layer_norm encoder_normalize_before "
+    "decoder_normalize_before",
+    "model.activation": "activation_fn activation_function hidden_act",
+    "model.positions": "position_encoding positional_encoding pos_encoding learned_pos encoder_learned_pos "
+    "decoder_learned_pos position_embedding_type",
+    "model.max_positions": "max_position_embeddings",
+    "model.tie": "tied_embeddings tied_softmax share_embeddings share_all_embeddings share_decoder_embeddings "
+    "share_decoder_input_output_embed tie_word_embeddings tie_embeddings tie_weights weight_tying",
+    "training.max_epochs": "epochs num_epochs n_epochs num_train_epochs max_epoch",
+    "training.max_steps": "updates max_updates max_update train_steps total_steps num_steps",
+    "training.batch.max_sentences": "batch_size per_device_train_batch_size train_batch_size",
+    "training.batch.max_tokens": "tokens_per_batch max_batch_tokens",
+    "training.batch.accumulate": "gradient_accumulation_steps update_freq batch_multiplier accum accum_count "
+    "accumulation_steps grad_accum",
+    "training.optimizer.lr": "learning_rate",
+    "training.optimizer.betas": "adam_betas adam_beta1 adam_beta2",
+    "training.optimizer.eps": "adam_eps adam_epsilon",
+    "training.schedule": "scheduling scheduler lr_scheduler lr_scheduler_type decay_method",
+    "training.schedule.warmup_steps": "warmup warm_up warmup_updates learning_rate_warmup num_warmup_steps",
+    "training.label_smoothing": "smoothing label_smoothing_factor",
+    "training.clip_norm": "max_grad_norm grad_clip clip_grad_norm gradient_clip gradient_clipping clip_grad",
+    "training.precision": "amp fp16 bf16 mixed_precision dtype",
+    "training.activation_checkpointing": "gradient_checkpointing checkpoint_activations",
+    "training.validate_every": "eval_steps valid_steps validation_freq valid_freq eval_every valid_every eval_interval "
+    "validate_interval_updates val_every",
+    "training.checkpoint_every": "save_steps save_every save_interval save_interval_updates save_checkpoint_steps "
+    "save_freq",
+    "training.log_every": "logging_steps logging_freq log_interval log_freq report_every log_steps print_every",
+    "training.keep_last": "keep_checkpoint keep_checkpoints keep_best_ckpts keep_last_ckpts keep_last_epochs "
+    "keep_interval_updates save_total_limit",
+    "training.start_from": "load_model train_from finetune_from_model from_pretrained pretrained restore_file",
+    "training.average_last": "average_checkpoints",
+    "training.best": "early_stopping_metric metric_for_best_model best_checkpoint_metric eval_metric",
+    "training.patience": "early_stopping_patience early_stopping early_stop",
+    "training.samples": "print_valid_sents",
+    "decoding.search": "do_sample sampling",
+    "decoding.beam_size": "num_beams beam beam_width",
+    "decoding.length_penalty": "alpha beam_alpha lenpen",
+    "decoding.temperature": "sampling_temperature random_sampling_temp",
+    "decoding.top_k": "sampling_topk random_sampling_topk",
+    "decoding.max_ratio": "max_len_a",
+    "decoding.max_extra": "max_len_b max_output_length max_new_tokens max_length",
+    "decoding.batch_tokens": "batch_size eval_batch_size per_device_eval_batch_size",
+}
+
+# What is no setting here, and what there is instead.
+INSTEAD = {
+    "test": "evaluate.py --split NAME scores any split",
+    "shuffle": "batches come in a new random order in each epoch",
+    "reset_optimizer": "training.start_from begins with a new optimizer, --resume goes on with the saved one",
+    "resume": "train.py --resume continues a run",
+    "resume_from_checkpoint": "train.py --resume continues a run",
+    "overwrite": "train.py --overwrite replaces a run",
+    "overwrite_output_dir": "train.py --overwrite replaces a run",
+    "load_best_model_at_end": "model.safetensors in the run's folder is always the best one",
+    "tensorboard": "metrics.jsonl in the run's folder has all figures",
+    "tensorboard_logdir": "metrics.jsonl in the run's folder has all figures",
+    "wandb": "metrics.jsonl in the run's folder has all figures",
+    "report_to": "metrics.jsonl in the run's folder has all figures",
+    "n_best": "translate.py --n-best N lists several translations",
+    "nbest": "translate.py --n-best N lists several translations",
+    "replace_unk": "with subwords (text.tokenizer.kind=bpe) hardly any word is unknown",
+    "vocab_file": "vocabularies are learned from the training text; none are read",
+    "src_vocab": "vocabularies are learned from the training text; none are read",
+    "tgt_vocab": "vocabularies are learned from the training text; none are read",
+    "tokenizer_file": "tokenizers are learned from the training text; none are read",
+    "bpe_codes": "tokenizers are learned from the training text; none are read",
+}
+
+# Words for values, and ours.
+VALUES_ELSEWHERE = {
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "full": "float32",
+    "noam": "inverse_sqrt",
+    "sqrt": "inverse_sqrt",
+    "rope": "rotary",
+    "absolute": "learned",
+    "sentencepiece": "unigram",
+    "spm": "unigram",
+    "subword": "bpe",
+    "subwords": "bpe",
+    "ppl": "loss",
+    "perplexity": "loss",
+    "gpu": "cuda",
+}
+
+
+def our_name(key: str, section: str) -> str | None:
+    """The path of the setting that other toolkits call `key`, if possible one of this top-level section."""
+    found = [ours for ours, names in NAMES_ELSEWHERE.items() if _plain(key) in names.split()]
+    return next((ours for ours in found if ours.partition(".")[0] == section), found[0] if found else None)
+
+
+def instead_of(key: str) -> str | None:
+    """What there is instead of a setting that other toolkits have, and we do not."""
+    return INSTEAD.get(_plain(key))
+
+
+def _plain(key: str) -> str:
+    return key.lstrip("-").replace("-", "_").lower()
