@@ -36,7 +36,9 @@ def test_subnormals_are_zero_inside_and_in_threads_that_are_started_there() -> N
 
 @pytest.mark.parametrize("name", ["banana", "cuda:0", ""])
 def test_no_such_device(name: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(f"device: given {name!r}, allowed: auto, cpu or cuda")):
+    choice = ", and CUDA_VISIBLE_DEVICES in the environment chooses a GPU" if ":" in name else ""
+    message = f"device: given {name!r}, allowed: auto, cpu or cuda{choice}"
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         resolve_device(name)
 
 

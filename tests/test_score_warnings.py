@@ -4,7 +4,14 @@ import unicodedata
 
 import pytest
 
-from translate.score_warnings import distinct_warning, form_warning, line_lengths, spaces_warning, text_warnings
+from translate.score_warnings import (
+    distinct_warning,
+    form_warning,
+    line_lengths,
+    processed_warnings,
+    spaces_warning,
+    text_warnings,
+)
 
 
 def test_one_line_in_a_hundred_with_letters_and_marks_apart_is_warned_of() -> None:
@@ -21,8 +28,47 @@ def test_a_line_with_both_forms_counts_as_apart() -> None:
     assert "but 0 and 1 in NFC" in warning
 
 
+RAW = ["Ein Mann.", "AT&T is a company.", "mail@home", "R&D; and more", ".", "NÃO, À LA CARTE, ÂME", "Wait ... no."]
+
+
 @pytest.mark.parametrize(
-    "line", ["Ein Mann .", "He said &quot;no&quot;.", "A two @-@ year @-@ old.", "Tom &amp; Ann.", "It&#39;s."]
+    ("line", "what"),
+    [
+        ("Ein Rad@@ fahrer.", "are cut into pieces (@@, ▁): "),
+        ("Ein Rad@@", "are cut into pieces (@@, ▁): "),
+        ("▁Ein ▁Rad fahrer.", "are cut into pieces (@@, ▁): "),
+        ("Sie sagte &quot;nein&quot;.", "have HTML entities (&amp;, &#39;), "),
+        ("Tom &amp; Ann.", "have HTML entities (&amp;, &#39;), "),
+        ("It&#39;s.", "have HTML entities (&amp;, &#39;), "),
+        ("It&#x27;s.", "have HTML entities (&amp;, &#39;), "),
+        ("M&auml;nner", "have HTML entities (&amp;, &#39;), "),
+        ("MÃ¤nner", "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): "),
+        ("Männer und Söhne".encode().decode("latin-1"), "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): "),
+    ],
+)
+def test_text_that_programs_have_changed_is_warned_of(line: str, what: str) -> None:
+    assert processed_warnings(RAW * 10, RAW * 10) == []
+    (warning,) = processed_warnings(RAW * 10, [line] * 20 + RAW * 10)
+    assert warning.startswith(f"20 of 90 references {what}")
+    (warning,) = processed_warnings([line] * 3, [line] * 3)
+    assert warning.startswith(f"3 of 3 sources and 3 of 3 references {what}")
+
+
+def test_entities_and_misread_text_are_warned_of_from_one_line_in_a_hundred_on() -> None:
+    for line in ("Tom &amp; Ann.", "MÃ¤nner"):
+        assert len(processed_warnings([line, *["raw"] * 99], ["raw"])) == 1
+        assert processed_warnings([line, *["raw"] * 100], ["raw"]) == []
+
+
+def test_pieces_of_tokenized_text_get_both_warnings() -> None:
+    one, other = processed_warnings(["Rad@@ fahrer ."], ["cycl@@ ist ."])
+    assert "1 of 1 sources and 1 of 1 references are cut into pieces" in one
+    assert "1 of 1 sources and 1 of 1 references look tokenized" in other
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Ein Mann .", "Ein Mann . ", "Ein Mann , der", "Ann &apos;s", "Er &amp; &apos;sie", "A two @-@ year @-@ old."],
 )
 def test_tokenized_text_is_warned_of(line: str) -> None:
     raw = ["Ein Mann.", "AT&T is a company.", "mail@home", "R&D; and more", "."]

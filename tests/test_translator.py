@@ -95,6 +95,8 @@ def test_one_text_is_no_list_of_lines(translator: Translator) -> None:
     for call in (translator.translate, lambda text: translator.n_best(text, 1)):
         with pytest.raises(TypeError, match=r"'ein Hund' is a single text; give a list: \[text\]"):
             call("ein Hund")
+        with pytest.raises(TypeError, match=r"a mapping is no list of lines, .* give a list: \[text\]"):
+            call({"de": "ein Hund"})
 
 
 def test_lines_that_can_be_read_but_once(translator: Translator) -> None:
@@ -410,7 +412,7 @@ def test_n_best(translator: Translator) -> None:
         ),
         ({"search": "sample"}, 1001, "n-best is limited to 1000 translations of each sentence, not 1001"),
         ({"search": "beam"}, 2000, "n-best is limited to 1000 translations of each sentence, not 2000"),
-        ({"beam_size": 3}, 4, "a beam of 3 cannot give 4 translations; use a beam size of 4"),
+        ({"beam_size": 3}, 4, "a beam of 3 cannot give 4 translations; use a beam size (--beam-size) of 4"),
     ],
 )
 def test_more_translations_than_the_search_finds(

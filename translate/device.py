@@ -41,7 +41,8 @@ def resolve_device(name: str) -> torch.device:
         ConfigError: the name is none of these, or CUDA is asked for and not available.
     """
     if name not in ("auto", "cpu", "cuda"):
-        raise ConfigError(f"device: given {name!r}, allowed: auto, cpu or cuda")
+        choice = ", and CUDA_VISIBLE_DEVICES in the environment chooses a GPU" if name.startswith("cuda:") else ""
+        raise ConfigError(f"device: given {name!r}, allowed: auto, cpu or cuda{choice}")
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device: cuda requested, but PyTorch finds no CUDA device; use device: auto or device: cpu")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")

@@ -92,7 +92,7 @@ def evaluate(
     for translated in (references, *others):
         _check_counts(hypotheses, translated)
     tokenizer = bleu_tokenizer(language)
-    # `force` spares its hint at tokenized text, which names an option that is not ours: see tokenized_warning().
+    # `force` spares its hint at tokenized text, which names an option that is not ours: see processed_warnings().
     bleu = BLEU(tokenize=tokenizer, force=True)
     bleu_lowercase = BLEU(tokenize=tokenizer, lowercase=True, force=True)
     chrf = CHRF()

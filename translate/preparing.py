@@ -27,11 +27,11 @@ from translate.decoding.search import LEAST_RATIO, ratio_for
 from translate.model.build import Model
 from translate.model_file import SavedModel
 from translate.pool import cores
-from translate.score_warnings import blanks_warning, text_warnings, tokenized_warning
+from translate.score_warnings import blanks_warning, processed_warnings, text_warnings
 from translate.text.codec import Codec
 from translate.training.trainer import TrainingSet
 
-LINES_JUDGED = 1000  # of the training text, which may be large: whether it looks tokenized
+LINES_JUDGED = 1000  # of the training text, which may be large: whether it looks raw
 MOST_HELPERS = 8  # with four, an H200 still waits for them (docs/performance.md)
 
 log = logging.getLogger("translate")
@@ -69,7 +69,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
     if not dataset.labelled:
         first_lines = (list(islice(side, LINES_JUDGED)) for side in (text.source, text.target))
-        if warning := tokenized_warning(*first_lines):
+        for warning in processed_warnings(*first_lines):
             log.warning("%s: %s", text.name, warning)
         warn_of_shifts(dataset.source.lengths, dataset.target.lengths, text)
         warn_of_shifts(valid_set.source.lengths, valid_set.target.lengths, valid_text)

@@ -1,8 +1,9 @@
 """What makes scores mislead: text that looks wrong, translations that say little, and words that no space divides."""
 
+import html
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,11 @@ from translate.text.casing import base_code
 UNSPACED = {"bo", "bod", "tib", "dz", "dzo", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
 CHINESE = {"zh", "zho", "chi", "cmn", "yue", "lzh", "wuu", "nan"}
 LONG_WORD = 15  # characters; a longer reference must be several words
-TOKENIZED = re.compile(r"\S \.$|&(apos|quot|amp|lt|gt|#\d+);| @-@ ")
-MANY = 0.1  # share of lines that look tokenized above which the text seems to be
+PIECES = re.compile(r"@@( |$)|(^| )▁")
+TOKENIZED = re.compile(r"\S [.,](\s|$)| &apos;| @-@ ")
+ENTITY = re.compile(r"&(?:\w+|#\d+|#x[0-9a-fA-F]+);")
+MISREAD = re.compile("[ÃÂ][\x80-\xbf]")
+MANY, SOME = 0.1, 0.01  # shares of lines from which on a text is said to be so
 DIVERGED = "the loss is infinite or NaN: the model has diverged; lower training.optimizer.lr and start over"
 FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
@@ -70,26 +74,70 @@ def spaces_warning(references: Sequence[str], language: str) -> str | None:
     )
 
 
-def tokenized_warning(sources: Sequence[str], references: Sequence[str]) -> str | None:
-    """A warning if many lines look as Moses' tokenizer and others leave them, instead of raw."""
-    found = []
-    for lines, what in ((sources, "sources"), (references, "references")):
-        marked = sum(TOKENIZED.search(line) is not None for line in lines)
-        if marked and marked >= MANY * len(lines):
-            found.append(f"{marked} of {len(lines)} {what}")
-    if not found:
-        return None
-    return (
-        f"{' and '.join(found)} look tokenized (a space before the period, &apos;, @-@): a model learns to expect and "
-        "to write such text, and its scores are not those of raw text; detokenize training text and references, for "
-        "example with sacremoses"
-    )
+def processed_warnings(sources: Sequence[str], references: Sequence[str]) -> list[str]:
+    """Warnings if lines look as tokenizers and other programs leave them, instead of raw."""
+    warnings = []
+    for looks_so, share, what in TRACES:
+        found = []
+        for lines, side in ((sources, "sources"), (references, "references")):
+            marked = sum(map(looks_so, lines))
+            if marked and marked >= share * len(lines):
+                found.append(f"{marked} of {len(lines)} {side}")
+        if found:
+            warnings.append(f"{' and '.join(found)} {what}")
+    return warnings
+
+
+def _is_in_pieces(line: str) -> bool:
+    return PIECES.search(line) is not None
+
+
+def _is_tokenized(line: str) -> bool:
+    return TOKENIZED.search(line) is not None
+
+
+def _has_entities(line: str) -> bool:
+    """Whether a line that is not tokenized has HTML entities; sacremoses undoes those that Moses' tokenizer writes."""
+    return any(html.unescape(found) != found for found in ENTITY.findall(line)) and not _is_tokenized(line)
+
+
+def _is_misread(line: str) -> bool:
+    return MISREAD.search(line) is not None
+
+
+# What to look for, above which share of the lines a text seems to be so, and what to say.
+TRACES: tuple[tuple[Callable[[str], bool], float, str], ...] = (
+    (
+        _is_in_pieces,
+        MANY,
+        "are cut into pieces (@@, ▁): a model learns to expect and to write such text, and its scores are not those of "
+        "raw text; join the pieces of training text and references: sed -E 's/@@( |$)//g' FILE or, for SentencePiece, "
+        "sed 's/ //g; s/▁/ /g; s/^ //' FILE",
+    ),
+    (
+        _is_tokenized,
+        MANY,
+        "look tokenized (a space before the period, &apos;, @-@): a model learns to expect and to write such text, and "
+        "its scores are not those of raw text; detokenize training text and references, for example with sacremoses",
+    ),
+    (
+        _has_entities,
+        SOME,
+        "have HTML entities (&amp;, &#39;), which are read and written like that: turn them into characters, by "
+        "python3 -c 'import html, sys; sys.stdout.writelines(map(html.unescape, sys.stdin))' < FILE",
+    ),
+    (
+        _is_misread,
+        SOME,
+        "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): iconv -f utf8 -t latin1 FILE undoes it",
+    ),
+)
 
 
 def text_warnings(sources: Sequence[str], references: Sequence[str], language: str) -> list[str]:
     """What about a text makes its scores in this target language misleading."""
-    found = (spaces_warning(references, language), tokenized_warning(sources, references))
-    return [warning for warning in found if warning]
+    unspaced = spaces_warning(references, language)
+    return [*([unspaced] if unspaced else []), *processed_warnings(sources, references)]
 
 
 def bleu_tokenizer(language: str) -> str:

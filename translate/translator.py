@@ -3,7 +3,7 @@
 import logging
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -173,7 +173,9 @@ class Translator:
                 f"greedy search finds one translation of each sentence, not {n}; use beam search or sampling"
             )
         if settings.search == "beam" and n > settings.beam_size:
-            raise ConfigError(f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size of {n}")
+            raise ConfigError(
+                f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size (--beam-size) of {n}"
+            )
         self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
         warn_of_unknown(self.saved.source, sources, first_line, "the output is unreliable")
         found = self._in_batches_that_fit(
@@ -330,10 +332,12 @@ def warn_of_unknown(codec: Codec, encoded: Sequence[Ids], first_line: int, conse
 def texts(lines: Iterable[str]) -> list[str]:
     """All of `lines`, which may be an iterator.
 
-    TypeError if a line is not text, or if a single text is given: a string is a sequence of strings, too.
+    TypeError if a line is not text, or if a single text or a mapping is given: both are iterables of strings, too.
     """
     if isinstance(lines, str):
         raise TypeError(f"{lines[:40]!r} is a single text; give a list: [text]")
+    if isinstance(lines, Mapping):
+        raise TypeError("a mapping is no list of lines, and its keys are not text to translate; give a list: [text]")
     lines = list(lines)
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, str):

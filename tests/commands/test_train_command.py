@@ -190,7 +190,8 @@ def test_all_problems_at_once(call: Call, untrained: Project) -> None:
         "override 'seed': write section.key=value",
         f"{place}:3: training.max_epochs: given 'ten', allowed: a whole number above 0 or null",
         f"{place}:4: training.label_smoothing: given 1.5, allowed: a number from 0 to below 1",
-        f"{place}:5: model: heads: 4 does not divide d_model: 30; possible: [1, 2, 3, 5, 6, 10, 15, 30]",
+        f"{place}:5: model: heads: 4 does not divide d_model: 30; "
+        "possible: [1, 2, 3, 5, 6, 10, 15, 30], or any with d_qk and d_v set",
     }
 
 
@@ -264,7 +265,8 @@ def test_bytes_that_are_not_utf8(run: Run, untrained: Project) -> None:
     path.write_bytes(path.read_bytes() + "niño\n".encode("latin-1"))
     refused(
         run(),
-        f"{path}, line 201, byte 3: 0xf1 is not UTF-8 (invalid continuation byte). Save the file as UTF-8.",
+        f"{path}, line 201, byte 3: 0xf1 is not UTF-8 (invalid continuation byte). Save the file as UTF-8 "
+        "(from Latin-1: iconv -f latin1 -t utf8).",
     )
 
 
@@ -338,7 +340,8 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
     refused(
         run("seed=2", "--resume"),
         "cannot resume: settings or text have changed since the run began:\n  seed: 1 → 2\n"
-        "undo these changes, or start a new run with output=…",
+        "undo these changes, or start a new run with output=…, which can begin with the weights of this one: "
+        "training.start_from=…/model.safetensors",
     )
     assert untrained.model.read_bytes() == before
     assert run("seed=2", "--overwrite").code == 0
@@ -350,7 +353,8 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
     refused(
         run("seed=2", "--resume"),
         "cannot resume: settings or text have changed since the run began:\n  the valid text has changed\n"
-        "undo these changes, or start a new run with output=…",
+        "undo these changes, or start a new run with output=…, which can begin with the weights of this one: "
+        "training.start_from=…/model.safetensors",
     )
 
 

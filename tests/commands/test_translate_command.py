@@ -389,7 +389,7 @@ def test_unknown_words_do_nothing_to_a_terminal(translate: Call) -> None:
             ("--n-best", "2", "--search", "greedy"),
             "greedy search finds one translation of each sentence, not 2; use beam search or sampling",
         ),
-        (("--n-best", "4"), "a beam of 3 cannot give 4 translations; use a beam size of 4"),
+        (("--n-best", "4"), "a beam of 3 cannot give 4 translations; use a beam size (--beam-size) of 4"),
         (
             ("--beam-size", "2", "--search", "greedy"),
             "greedy search has no beam_size; leave it out, or use beam search",

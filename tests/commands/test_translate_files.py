@@ -44,7 +44,8 @@ def test_a_file_that_is_not_utf8(translate: Call, tmp_path: Path) -> None:
     assert translate("--input", path) == Outcome(
         2,
         "",
-        f"error: {path}, line 2, byte 6: 0xf1 is not UTF-8 (invalid continuation byte). Save the file as UTF-8.\n",
+        f"error: {path}, line 2, byte 6: 0xf1 is not UTF-8 (invalid continuation byte). Save the file as UTF-8 "
+        "(from Latin-1: iconv -f latin1 -t utf8).\n",
     )
 
 
@@ -63,6 +64,29 @@ def test_sentences_and_a_file(translate: Call, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "in", LINES)
     message = "sentences and --input are both given; use one of them"
     assert translate("--input", path, "el gato") == Outcome(2, "", f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("text.de", "to translate its lines: --input {}"), ("b.safetensors", "for an ensemble, repeat --checkpoint")],
+)
+def test_the_name_of_a_file_is_no_sentence(name: str, remedy: str, translate: Call, tmp_path: Path) -> None:
+    path = tmp_path / name
+    for sentence in (path, tmp_path):  # Nothing there yet, and a folder.
+        assert translate(sentence).code == 0
+    path.touch()
+    for sentences in ([path], ["el gato", path]):
+        said = translate(*sentences)
+        assert (said.code, said.out, said.err) == (2, "", f"error: {path} is a file; {remedy.format(path)}\n")
+
+
+def test_a_setting_is_no_sentence(translate: Call) -> None:
+    said = translate("decoding.beam_size=3", "el gato")
+    assert said.code == 2
+    assert said.err == (
+        "error: decoding.beam_size=3 is no sentence; settings of the search are options here: --beam-size 3\n"
+    )
+    assert translate("decoding. x=3", "k" * 5000, "\0").code == 0
 
 
 @pytest.mark.parametrize("options", [("--input", "a", "--input", "b"), ("--output", "a", "--output", "b")])

@@ -237,15 +237,18 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         # contradictions
         (
             "model:\n  heads: 7",
-            "x.yaml:2: model: heads: 7 does not divide d_model: 256; possible: [1, 2, 4, 8, 16, 32, 64]",
+            "x.yaml:2: model: heads: 7 does not divide d_model: 256; "
+            "possible: [1, 2, 4, 8, 16, 32, 64], or any with d_qk and d_v set",
         ),
         (
             "model:\n  heads: 7\n  d_qk: 8",  # d_v is to be divided all the same
-            "x.yaml:2: model: heads: 7 does not divide d_model: 256; possible: [1, 2, 4, 8, 16, 32, 64]",
+            "x.yaml:2: model: heads: 7 does not divide d_model: 256; "
+            "possible: [1, 2, 4, 8, 16, 32, 64], or any with d_qk and d_v set",
         ),
         (
             "model:\n  heads: 7\n  positions: rotary",  # no even width either, but that says nothing new
-            "x.yaml:2: model: heads: 7 does not divide d_model: 256; possible: [1, 2, 4, 8, 16, 32, 64]",
+            "x.yaml:2: model: heads: 7 does not divide d_model: 256; "
+            "possible: [1, 2, 4, 8, 16, 32, 64], or any with d_qk and d_v set",
         ),
         (
             "model:\n  tie: all",
@@ -347,7 +350,11 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
             "text.tokenizer={kind: bpe, lowercase: true, truecase: true}",
             "text.tokenizer: lowercase leaves truecase nothing to do; set only one of the two",
         ),
-        ("model.d_model=250", "model: heads: 8 does not divide d_model: 250; possible: [1, 2, 5, 10, 25, 50]"),
+        (
+            "model.d_model=250",
+            "model: heads: 8 does not divide d_model: 250; "
+            "possible: [1, 2, 5, 10, 25, 50], or any with d_qk and d_v set",
+        ),
         (
             "training.optimizer=adam",
             "training.optimizer: given 'adam', allowed: a section of kind adam or adamw or muon; ",
@@ -459,7 +466,7 @@ def test_a_home_folder_is_extended_from(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_contradiction_names_every_place_that_takes_part() -> None:
     assert problems("model:\n  d_model: 250\n", "model.heads=4") == [
         "override 'model.heads=4', x.yaml:2: model: heads: 4 does not divide d_model: 250; "
-        "possible: [1, 2, 5, 10, 25, 50]"
+        "possible: [1, 2, 5, 10, 25, 50], or any with d_qk and d_v set"
     ]
 
 
@@ -602,7 +609,8 @@ def test_a_stored_config_is_checked_the_same_way() -> None:
         config_from_dict(values)
     assert str(caught.value) == (
         "2 problems in the stored config:\n"
-        "  stored config: model: heads: 7 does not divide d_model: 256; possible: [1, 2, 4, 8, 16, 32, 64]\n"
+        "  stored config: model: heads: 7 does not divide d_model: 256; "
+        "possible: [1, 2, 4, 8, 16, 32, 64], or any with d_qk and d_v set\n"
         "  stored config: training.optimizer.lrr: unknown key; did you mean 'lr'?"
     )
 

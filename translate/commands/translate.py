@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -19,7 +20,7 @@ from translate.commands.run import Once, run
 from translate.commands.signals import leaving_in_order
 from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
-from translate.paths import resolved
+from translate.paths import exists, resolved
 
 if TYPE_CHECKING:
     from translate.config.decoding import DecodingConfig
@@ -85,6 +86,7 @@ def translate(args: argparse.Namespace) -> None:
     if args.score and (idle := [name for name in OF_TRANSLATING if getattr(args, name) is not None]):
         options = " and ".join(f"--{name.replace('_', '-')}" for name in idle)
         raise ConfigError(f"--score translates nothing: leave out {options}")
+    refuse_what_is_no_sentence(args.sentences)
     source, given = given_lines(args), file_lines(args.score) if args.score else None
     if source is not None and given is not None and len(source) != len(given):
         raise unequal(args.score, given, f"but the input has {len(source)}")
@@ -157,6 +159,20 @@ class Scoring:
         """DataError if the file has more lines than this."""
         if lines != len(self.given):
             raise unequal(self.path, self.given, f"but the input has {lines}")
+
+
+def refuse_what_is_no_sentence(sentences: Sequence[str]) -> None:
+    """ConfigError if a sentence is the name of a file or a setting: other programs take these in its place."""
+    for sentence in sentences:
+        if exists(Path(sentence)) and Path(sentence).is_file():
+            is_model = sentence.endswith(".safetensors")
+            wanted = (
+                "for an ensemble, repeat --checkpoint" if is_model else f"to translate its lines: --input {sentence}"
+            )
+            raise ConfigError(f"{sentence} is a file; {wanted}")
+        if re.match(r"decoding\.\w+=", sentence):
+            option = sentence.removeprefix("decoding.").replace("_", "-").replace("=", " ")
+            raise ConfigError(f"{sentence} is no sentence; settings of the search are options here: --{option}")
 
 
 def unequal(path: Path, given: "Text", how: str) -> DataError:

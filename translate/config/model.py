@@ -65,7 +65,8 @@ class EncoderConfig(Section):
         if uneven and None in (self.d_qk, self.d_v):
             divisors = [n for n in range(1, min(64, self.d_model) + 1) if self.d_model % n == 0]
             yield Conflict(
-                f"heads: {self.heads} does not divide d_model: {self.d_model}; possible: {divisors}",
+                f"heads: {self.heads} does not divide d_model: {self.d_model}; possible: {divisors}, or any "
+                "with d_qk and d_v set",
                 ("heads", "d_model"),
             )
         if self.positions == "sinusoidal" and self.d_model % 2:

@@ -110,7 +110,11 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
                 line = before + content.count(b"\n", 0, error.start) + 1
                 place = error.start - content.rfind(b"\n", 0, error.start)
                 kind = "" if before else next((kind for start, kind in STARTS.items() if content.startswith(start)), "")
-                remedy = f"It looks like {kind}." if kind else "Save the file as UTF-8."
+                remedy = (
+                    f"It looks like {kind}."
+                    if kind
+                    else "Save the file as UTF-8 (from Latin-1: iconv -f latin1 -t utf8)."
+                )
                 raise DataError(
                     f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). "
                     f"{remedy}"
