@@ -90,6 +90,11 @@ def test_files_by_name(run: Run, untrained: Project) -> None:
     said = run(*files)
     assert said.code == 0
     assert said.err.startswith("train, by name.es.txt / train, by name.it.txt: 200 pairs, ")
+    said = run(*files, "data.root=another", "--overwrite")
+    assert said.code == 0
+    assert said.err.startswith(f"training does not read data.root ({Path.cwd() / 'another'}), because data.train and ")
+    said = run(files[0], f"data.root={corpus}", "--overwrite")  # Validation text is a split, which is missing.
+    assert said.err.startswith("error: No split 'val'")
 
 
 def test_files_without_validation_text_of_their_own(run: Run, untrained: Project) -> None:
@@ -201,6 +206,10 @@ def test_all_problems_at_once(call: Call, untrained: Project) -> None:
         ((), "the following arguments are required: --config"),
         (("--config", "x", "--resume", "--overwrite"), "argument --overwrite: not allowed with argument --resume"),
         (("--config", "x", "--resmue"), "unrecognized arguments: --resmue"),
+        (
+            ("--config", "x", "--training.max_steps=3", "seed=2", "--x"),
+            "unrecognized arguments: --training.max_steps=3 --x; settings have no dashes: training.max_steps=3",
+        ),
     ],
 )
 def test_options_that_are_none(options: tuple[str, ...], message: str, call: Call) -> None:

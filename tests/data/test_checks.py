@@ -16,6 +16,7 @@ from translate.data.checks import (
     warn_of_copies,
     warn_of_long_lines,
     warn_of_shifts,
+    warn_of_swapped_sides,
     warn_of_truncated_sources,
 )
 from translate.data.corpus import TextInMemory, TextPair, TextPart
@@ -33,6 +34,37 @@ def said(source: np.ndarray, target: np.ndarray, caplog: pytest.LogCaptureFixtur
     caplog.clear()
     warn_of_shifts(source, target, text)
     return caplog.messages
+
+
+GERMAN = [f"Ein Hund{n % 7} in Haus{n % 9}" for n in range(120)]
+ENGLISH = [f"A dog{n % 7} in house{n % 9}" for n in range(120)]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "warned"),
+    [
+        (GERMAN, ENGLISH, False),
+        (ENGLISH, GERMAN, True),
+        ([line.upper() for line in ENGLISH], GERMAN, True),
+        (ENGLISH, ENGLISH, False),
+        (GERMAN, GERMAN, False),
+        (["日本語"] * 120, ["中文"] * 120, False),
+        (ENGLISH[:99], GERMAN[:99], False),  # too few to say
+    ],
+)
+def test_swapped_sides_of_the_validation_text(
+    source: list[str], target: list[str], warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    train = TextPair("train", GERMAN, ENGLISH, "1", "2", "x")
+    warn_of_swapped_sides(train, TextPair("val", source, target, "3", "4", "x"))
+    expected = "val: its source has the words of the training text's target, and its target those of the source"
+    assert [message.startswith(expected) for message in caplog.messages] == [True] * warned
+
+
+def test_both_sides_may_share_most_of_their_words(caplog: pytest.LogCaptureFixture) -> None:
+    whole, part = ["a b c d e"] * 120, ["a b c"] * 120
+    warn_of_swapped_sides(TextPair("train", whole, part, "1", "2", "x"), TextPair("val", part, whole, "2", "1", "x"))
+    assert caplog.messages == []
 
 
 def test_lines_that_belong_together_are_long_together(caplog: pytest.LogCaptureFixture) -> None:

@@ -44,7 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     again.add_argument("--overwrite", action="store_true", help="start over in a folder that already holds a run")
     given = sys.argv[1:] if arguments is None else arguments
-    args = parser.parse_intermixed_args(given)
+    args, unknown = parser.parse_known_intermixed_args(given)
+    if unknown:
+        settings = [option.lstrip("-") for option in unknown if "=" in option]
+        hint = f"; settings have no dashes: {' '.join(settings)}" if settings else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     together: Group | None = None
     cleanup = ExitStack()  # what to undo or end after the last message
 
@@ -61,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 together = Group.of_environment()  # Before anything can go wrong, so that only one of them reports it.
         with together or nullcontext():
             config = load_config(args.config, args.overrides)
+            warn_of_idle_folder(args, config)
         if together is None and not under_torchrun():
             from translate.commands.companions import companions
 
@@ -120,6 +125,21 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
     return 0
 
 
+def is_overridden(args: argparse.Namespace, key: str) -> bool:
+    """Whether the command line sets this key."""
+    return any(override.partition("=")[0].strip() == key for override in args.overrides)
+
+
+def warn_of_idle_folder(args: argparse.Namespace, config: "Config") -> None:
+    """Warn if the command line names a folder of text, but the config names all its text file by file."""
+    if is_overridden(args, "data.root") and config.data.kind == "parallel" and not config.data.splits:
+        log.warning(
+            "training does not read data.root (%s), because data.train and data.valid name files; name the new ones "
+            "there, or splits of that folder: data.train=train data.valid=val",
+            config.data.root,
+        )
+
+
 def nothing_to_resume(run_folder: "RunFolder") -> CheckpointError:
     """What is wrong where --resume finds no run."""
     return CheckpointError(
@@ -145,8 +165,7 @@ def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
     # original run.
     own = RunFolder(args.config.parent)
     is_of_a_run = args.config == own.config and own.has_any_trace()
-    named = any(override.partition("=")[0].strip() == "output" for override in args.overrides)
-    if is_of_a_run and not named and resolved(own.path) != resolved(run_folder.path):
+    if is_of_a_run and not is_overridden(args, "output") and resolved(own.path) != resolved(run_folder.path):
         raise CheckpointError(
             f"{args.config} is in one run's folder, but its output is another, {run_folder.path}; choose one: "
             f"output={own.path} or output={run_folder.path}"

@@ -3,6 +3,8 @@
 import logging
 from array import array
 from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ WORTH_SAYING = 0.01  # or if at least this share of them is copied.
 # In stretches of 200 of Multi30k it is at least 0.79, and below 0 if one side is shifted by a line; in stretches of 100
 # it is at least 0.72, and with shuffled lines below 0.2 in 19 of 20.
 STRETCH, FEWEST, VARIED, UNRELATED = 200, 100, 2.0, 0.2
+JUDGED = 1000  # lines of each side by whose words swapped sides are noticed
 
 
 def refuse_swapped_files(data: DataConfig) -> None:
@@ -59,6 +62,28 @@ def check_variety(text: TextPair) -> None:
         )
     elif first in once:
         log.warning("%s: the label %r of line 1 occurs only there: is it a header?", text.name, first)
+
+
+def warn_of_swapped_sides(train: TextPair, valid: TextPair) -> None:
+    """Warn if the words of each side of the validation text are mostly those of the other side of the training text."""
+    if min(len(train.source), len(valid.source)) < FEWEST:
+        return
+    of_training = [set(_first_words(side)) for side in (train.source, train.target)]
+    of_validation = [_first_words(side) for side in (valid.source, valid.target)]
+    own, other = (
+        [sum(word in known for word in words) for words, known in zip(of_validation, order, strict=True)]
+        for order in (of_training, of_training[::-1])
+    )
+    if all(2 * here < there for here, there in zip(own, other, strict=True)):
+        log.warning(
+            "%s: its source has the words of the training text's target, and its target those of the source; swap the "
+            "two files",
+            valid.name,
+        )
+
+
+def _first_words(side: Iterable[str]) -> list[str]:
+    return [word for line in islice(side, JUDGED) for word in line.lower().split()]
 
 
 def warn_of_equal_sides(text: TextPair) -> None:

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig
 from translate.data.cache import CorpusCache
-from translate.data.checks import are_swapped, check_variety, refuse_swapped_files, warn_of_copies
+from translate.data.checks import (
+    are_swapped,
+    check_variety,
+    refuse_swapped_files,
+    warn_of_copies,
+    warn_of_swapped_sides,
+)
 from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.dataset import Dataset
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
@@ -90,9 +96,10 @@ class ParallelCorpora:
         return joined if len(corpora) == 1 else logged(joined)
 
     def read_valid(self, train: TextPair) -> TextInMemory:
-        """The validation pairs. Warns of those that are in `train`, too, and of what else warn_of_copies looks for."""
+        """The validation pairs. Warns if their sides are swapped, and of all that warn_of_copies looks for."""
         text = logged(self._open(Corpus.of(self.data.valid)).in_memory())
         warn_of_copies(train, text, self.data.filter)
+        warn_of_swapped_sides(train, text)
         return text
 
     def open_split(self, split: str, target: Codec, root: Path | None = None) -> TextPair:
