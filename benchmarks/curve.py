@@ -21,6 +21,7 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--output", type=Path, required=True, metavar="PICTURE")
     args = parser.parse_args()
+    args.runs = [run.parent if run.name == "metrics.jsonl" else run for run in args.runs]
     names = [run.name for run in args.runs]
     missing = [str(run) for run in args.runs if not (run / "metrics.jsonl").is_file()]
     if missing:

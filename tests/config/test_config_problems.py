@@ -325,6 +325,10 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("1.heads=3", "1: unknown key; allowed here: "),
         ("training.s_of=3", "training.s_of: unknown key; allowed here: "),  # not as in "updates of the weights"
         ("training.batch.longest=3", "training.batch.longest: unknown key; allowed here: "),  # a word too common
+        (
+            "data.source=mt/train.de",
+            "data: source is the code of a language, not a file such as 'mt/train.de'; files are named in train: ",
+        ),
         ("training.learning_rate=3", "training.learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
         ("learning_rate=3", "learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
         ("training.warm_up=3", "training.warm_up: unknown key; did you mean 'training.schedule.warmup_steps'?"),
@@ -565,6 +569,19 @@ def test_overrides_that_contradict_each_other(one: str, other: str) -> None:
 def test_words_of_other_toolkits(override: str, remedy: str) -> None:
     (found,) = problems("", override)
     assert found.endswith(remedy)
+
+
+def test_the_config_of_another_toolkit() -> None:
+    text = "name: x\ntesting: {}\nmodel: {encoder: {num_layers: 6}, initializer: xavier, bias_init: zeros}\n"
+    hint = "; docs/migrating.md says what options of other toolkits are called here"
+    for content, line in (
+        (text, f"5 problems in x.yaml{hint}:"),
+        (text.replace("name: x\n", ""), "4 problems in x.yaml:"),
+    ):
+        Path("x.yaml").write_text(content, encoding="utf-8")
+        with pytest.raises(ConfigError) as caught:
+            load_config(Path("x.yaml"))
+        assert str(caught.value).split("\n")[0] == line
 
 
 @pytest.mark.parametrize("key", ["seed.x", "model.d_modle", "extends.x"])

@@ -24,6 +24,24 @@ def test_every_layout(tmp_path: Path, folder: str, ending: str) -> None:
     assert (pair.name, pair.source, pair.target) == ("train", GERMAN, ENGLISH)
 
 
+@pytest.mark.parametrize("name", ["train.jsonl", "train.csv", "train.parquet"])
+def test_tables_that_are_no_lines(tmp_path: Path, name: str) -> None:
+    write(tmp_path / name, "x\n")
+    with pytest.raises(DataError, match=f"{re.escape(name)} is no file of lines: write the sentences of each language"):
+        find_split(tmp_path, "train", "de", "en")
+
+
+def test_a_split_with_the_folder_in_which_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "corpora"
+    write_split(tmp_path / "mt", "train")
+    with pytest.raises(DataError, match=f"It is in mt, which is not looked for in {root}: give data.root=mt, and name"):
+        find_split(root, "mt/train", "de", "en")
+    with pytest.raises(DataError) as caught:
+        find_split(root, "mt/val", "de", "en")
+    assert "It is in" not in str(caught.value)
+
+
 def test_the_folder_itself_comes_before_those_in_it(tmp_path: Path) -> None:
     first, *_ = [write_split(tmp_path / folder, "train") for folder in FOLDERS]
     assert find_split(tmp_path, "train", "de", "en") == first

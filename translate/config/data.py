@@ -136,6 +136,13 @@ class DataConfig(CorpusConfig):
         return [text.split for text in self.texts if text.split is not None]
 
     def conflicts(self) -> Iterator[Conflict]:
+        for key, language in (("source", self.source), ("target", self.target)):
+            if "/" in language:
+                yield Conflict(
+                    f"{key} is the code of a language, not a file such as {language!r}; files are named in train: "
+                    "{source: FILE, target: FILE}",
+                    (key,),
+                )
         if self.source == self.target and self.splits:
             yield Conflict(
                 f"source and target are both {self.source!r}, but must tell the files of a split apart; name two "

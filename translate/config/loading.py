@@ -28,6 +28,8 @@ from translate.config.yaml_source import Given, folder_of, has_comment, parse_ya
 from translate.errors import ConfigError
 from translate.paths import checkpoints, is_utf8, project_root, resolved
 
+MANY = 5  # unknown keys, from which on a config seems to be that of another toolkit
+
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """The config in a YAML file, with overrides such as `training.optimizer.lr=3e-4`; every path in it is absolute.
@@ -255,7 +257,9 @@ def _place(given: Given, path: KeyPath) -> str | None:
 
 def _report(problems: list[str], where: str) -> str:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return "\n  ".join([f"{count} in {where}:", *problems])
+    of_others = sum("unknown key" in problem for problem in problems) >= MANY
+    hint = "; docs/migrating.md says what options of other toolkits are called here" if of_others else ""
+    return "\n  ".join([f"{count} in {where}{hint}:", *problems])
 
 
 def _shown(values: dict[str, Any], key: str) -> str:
