@@ -6,6 +6,7 @@ docs/tour.md and docs/text.md run as doctests.
 import re
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ LABELS = ["model.kind=classifier", "data.kind=labelled"]  # which go together
 
 def snippets(language: str) -> list[str]:
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(code) for _, code in found]
 
 
 def settings() -> list[str]:
@@ -102,7 +104,13 @@ def save_model(path: Path, seed: int) -> None:
 def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed, run in enumerate(("demo", "one", "two")):
         save_model(tmp_path / "checkpoints" / run / "model.safetensors", seed)
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    (tmp_path / "data").mkdir()
+    for name in ("train.de", "train.en", "val.de", "val.en"):
+        lines = (ROOT / "data" / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        (tmp_path / "data" / name).write_text("".join(lines[:200]), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("translate.config.loading.checkpoints", lambda: tmp_path / "checkpoints")
     seen: dict[str, Any] = {}
     for code in snippets("python"):
         exec(compile(code, "a page", "exec"), seen)
@@ -110,6 +118,7 @@ def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         SavedModel.load(Path(name)).weights
         for name in ("checkpoints/one/model.safetensors", "checkpoints/two/model.safetensors", "mean.safetensors")
     )
+    assert seen["batch"].source_BS.shape[0] == seen["batch"].target_BT.shape[0] > 1
     assert mean.keys() == one.keys()
     for name, weight in mean.items():
         torch.testing.assert_close(weight, (one[name] + two[name]) / 2)
