@@ -41,11 +41,12 @@ def test_the_digest_is_of_values_type_and_length(tmp_path: Path) -> None:
             ([[1], [2, 3]], np.uint16),
             ([[1, 2, 4]], np.uint16),
             ([[1, 2, 3, 0]], np.uint16),
+            ([[1, 2, 3]], np.int16),  # the same bytes
             ([[1 + (2 << 16), 3]], np.int32),  # the same bytes, unless this machine is big-endian
         )
     ]
     assert digests[0] == digests[1]
-    assert len(set(digests)) == 4
+    assert len(set(digests)) == 5
 
 
 def test_the_length_takes_no_room_of_the_values(tmp_path: Path) -> None:

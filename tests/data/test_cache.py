@@ -20,6 +20,7 @@ import spacy
 
 from translate.config.text import TextConfig, WordTokenizerConfig
 from translate.data import cache as cache_module
+from translate.data import encoding
 from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.dataset import Dataset
@@ -91,6 +92,14 @@ def test_what_was_encoded_comes_back_mapped(tmp_path: Path, cutting: list[str]) 
             assert [line.tolist() for line in side] == codec.encode(lines)
             assert [codec.decode(line.tolist()) for line in side] == lines
     assert not [name for name in contents(folder) if name.startswith(".")]
+
+
+def test_a_text_of_several_chunks_has_the_ids_of_each_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "CHUNK", 2)
+    opened = Opened(tmp_path)
+    dataset = opened.dataset(TRAIN)
+    for side, codec, lines in zip((dataset.source, dataset.target), opened.codecs, (GERMAN, ENGLISH), strict=True):
+        assert [line.tolist() for line in side] == codec.encode(lines)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,8 @@ def test_lines_that_belong_together_are_long_together(caplog: pytest.LogCaptureF
     assert said(*odd, caplog) == []
     few, enough = SOURCE[:99], SOURCE[:100]
     assert said(few, 30 - few, caplog) == []
-    assert len(said(enough, 30 - enough, caplog)) == 1
+    (message,) = said(enough, 30 - enough, caplog)
+    assert message.startswith("train: from line 1 to line 100, source and target lengths")
 
 
 @pytest.mark.parametrize("pairs", [150, 250, 2000])
@@ -268,6 +269,8 @@ def test_validation_text_that_is_the_training_text_is_warned_of_once(caplog: pyt
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
+        (0, 201, "val: 10.1% of the target tokens are out of vocabulary"),
+        (200, 0, "val: 10.0% of the source tokens are out of vocabulary"),
         (1, 0, "val: less than 0.1% of the source tokens are out of vocabulary"),
         (2, 20, "val: 0.1% of the source tokens and 1.0% of the target tokens are out of vocabulary"),
         (0, 3, "val: 0.1% of the target tokens are out of vocabulary"),
@@ -279,3 +282,4 @@ def test_how_much_is_unknown(source: int, target: int, message: str | None, capl
     sides = [EncodedText.of([[UNK] * unknown + [5] * (2000 - unknown)]) for unknown in (source, target)]
     log_unknown_share(Dataset(*sides), replace(TEXT, name="val"))
     assert caplog.messages == ([] if message is None else [message])
+    assert all((record.levelname == "WARNING") == (target > 200) for record in caplog.records)

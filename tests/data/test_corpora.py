@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig
+from translate.config.data import Corpus, DataConfig, FilePair, FilterConfig, LabelledDataConfig
 from translate.data import corpora
 from translate.data.cache import CorpusCache
 from translate.data.corpora import corpora_of, encode_other_splits
@@ -34,6 +34,35 @@ def test_a_corpus_by_itself(weight: int, tmp_path: Path) -> None:
     text = corpora_of(DataConfig(root=tmp_path, train=corpus)).open_train()
     assert list(text.source) == ["a", "b"]
     assert len(repeat_pairs(np.arange(2, dtype=np.int32), text)) == 2 * weight
+
+
+@pytest.mark.parametrize(
+    ("train", "told"),
+    [
+        ("a", ["a: 2 pairs"]),
+        (["a"], ["a: 2 pairs"]),
+        (Corpus(split="a", weight=3), ["a: 2 pairs"]),
+        (["a", "b"], ["a: 2 pairs", "b: 2 pairs", "a + b: 4 pairs"]),
+    ],
+    ids=["one", "a list of one", "one with a weight", "two"],
+)
+def test_each_text_is_told_once(train: Any, told: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    write_splits(tmp_path, "a", "b")
+    corpora_of(DataConfig(root=tmp_path, train=train)).open_train()
+    assert [message.partition(",")[0] for message in caplog.messages] == told
+
+
+@pytest.mark.parametrize("identical", [False, True])
+def test_copies_that_are_dropped_are_not_warned_of(
+    identical: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_splits(tmp_path, "train", "val")
+    (tmp_path / "train.en").write_text("a\nc\n", encoding="utf-8")
+    (tmp_path / "val.en").write_text("d\ne\n", encoding="utf-8")
+    text = corpora_of(DataConfig(root=tmp_path, filter=FilterConfig(identical=identical)))
+    text.read_valid(text.open_train())
+    assert ("have the same text on both sides" in caplog.text) == (not identical)
 
 
 def test_text_of_which_nothing_is_missing(tmp_path: Path) -> None:

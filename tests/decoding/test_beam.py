@@ -150,6 +150,13 @@ def test_search_goes_on_while_a_live_hypothesis_can_win() -> None:
     assert best.tokens == ()
 
 
+def test_what_has_ended_keeps_its_place_beside_what_is_more_probable_for_now() -> None:
+    rest = {EOS: 0.2, 4: 0.4, 5: 0.4}
+    table = Chain({(): {EOS: 0.2, 4: 0.8}, (4,): {4: 0.56, 5: 0.44}, (4, 4): rest, (4, 5): rest})
+    ((best,),) = beam(table, [0], [10], size=2)
+    assert best.tokens == ()  # (4, 4) and (4, 5) have more than 0.2, but no translation that begins with them has.
+
+
 @pytest.mark.parametrize(("limit", "steps"), [(21, 1), (22, 2)])
 def test_search_stops_when_no_live_hypothesis_can_win(limit: int, steps: int) -> None:
     # log(0.1) / 21.9 = log(0.9): a live hypothesis of probability 0.1 could only win with 22 tokens or more.

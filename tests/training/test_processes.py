@@ -38,11 +38,12 @@ def test_every_part_of_a_batch_has_short_pairs_and_long_ones(count: int) -> None
 
 @pytest.mark.parametrize("size", [1, 2, 7])
 @pytest.mark.parametrize("pieces", [1, 2, 4, 8])
-def test_pieces_are_the_part(size: int, pieces: int) -> None:
-    split = Part(np.arange(size), 1).split(pieces)
+@pytest.mark.parametrize("weight", [0, 1])
+def test_pieces_are_the_part(weight: int, size: int, pieces: int) -> None:
+    split = Part(np.arange(size), weight).split(pieces)
     assert len(split) == min(size, pieces)
     assert sorted(np.concatenate([piece.indices for piece in split]).tolist()) == list(range(size))
-    assert all(piece.weight == 1 for piece in split)
+    assert all(piece.weight == weight for piece in split)
 
 
 @pytest.mark.parametrize("count", [2, 3])

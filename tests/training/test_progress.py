@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,28 @@ def test_scores_that_look_equal_leave_it_to_the_loss(metric: float, nll: float, 
     best = Progress(best_step=7, best_metric=34.613, best_nll=1.5)
     assert best.is_beaten_by(metric, nll, is_score=is_score) == better
     assert Progress().is_beaten_by(metric, nll, is_score=is_score)
+
+
+@pytest.mark.parametrize(
+    ("step", "since_best", "patience", "left"),
+    [(5, 3, None, 2), (5, 2, 3, 2), (5, 3, 3, 0), (7, 0, 3, 0), (9, 0, 3, -2), (9, 3, 3, -2)],
+)
+def test_patience_hides_no_update_too_many(step: int, since_best: int, patience: int | None, left: int) -> None:
+    progress = Progress(step=step, validations_since_best=since_best)
+    assert progress.updates_left(7, patience) == left
+
+
+def test_a_run_that_has_lost_its_best_model_starts_to_look_for_one() -> None:
+    known: dict[str, Any] = {
+        "step": 9,
+        "epoch": 1,
+        "position": 2,
+        "target_tokens": 50,
+        "snapshots": [3, 6],
+        "seconds": 1.5,
+    }
+    lost = Progress(**known, validated_step=9, best_step=3, best_metric=0.5, best_nll=2.0, validations_since_best=2)
+    assert lost.without_best() == Progress(**known)
 
 
 def test_a_run_that_was_not_validated_has_no_best_model() -> None:

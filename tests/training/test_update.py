@@ -10,6 +10,7 @@ from torch import Tensor
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.model.rows import ROWS
+from translate.training.muon import Muon
 from translate.training.parallel import Single
 from translate.training.update import Pass, Update
 
@@ -34,6 +35,14 @@ def length(update: Update) -> float:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_passes_are_in_the_arithmetic_that_was_asked_for(dtype: torch.dtype) -> None:
     assert passed(dtype, None)[1].dtype is dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_matrices_are_made_orthogonal_in_it_too(dtype: torch.dtype) -> None:
+    config = TrainingConfig.model_validate({"optimizer": {"kind": "muon"}})
+    muon, _ = Update(Single(small_model()), config, CPU, dtype).optimizers
+    assert isinstance(muon, Muon)
+    assert muon.dtype is dtype
 
 
 def test_rows_of_scores_are_a_multiple_where_each_number_of_rows_costs_machine_code() -> None:
