@@ -1,8 +1,8 @@
 """Scaled dot-product attention with several heads (Vaswani et al., 2017, section 3.2).
 
 Dimension letters in names: B sentences, T queries, S keys, D model width, H heads, K width of a query or key in one
-head, V width of a value in one head; M rows of a matrix product: B · T positions, padded (see `PaddedRows`); I the
-width of all heads together.
+head, V width of a value in one head, X either of these two; M rows of a matrix product: B · T positions, padded (see
+`PaddedRows`); I the width of all heads together.
 Masks are boolean and True where a query may attend.
 """
 
@@ -37,13 +37,29 @@ class KeysValues(NamedTuple):
         """The number of positions."""
         return self.keys_BHSK.shape[2]
 
-    def append(self, later: "KeysValues") -> "KeysValues":
-        """The same with further positions appended, for decoding token by token."""
-        return KeysValues(*(torch.cat(pair, dim=2) for pair in zip(self, later, strict=True)))
+    def append(self, later: "KeysValues", rows: Tensor | None = None) -> "KeysValues":
+        """The same with further positions appended, for decoding token by token.
+
+        `rows` (int64) says which row each row of `later` continues; by default, the one in its place.
+        """
+        pairs = zip(self, later, strict=True)
+        if rows is None:
+            return KeysValues(*(torch.cat(pair, dim=2) for pair in pairs))
+        return KeysValues(*(_select_and_append(earlier_BHSX, rows, later_BHTX) for earlier_BHSX, later_BHTX in pairs))
 
     def select(self, rows: Tensor) -> "KeysValues":
         """The same for other rows of the batch; `rows` holds one index for each row wanted."""
         return KeysValues(*(tensor.index_select(0, rows) for tensor in self))
+
+
+def _select_and_append(earlier_BHSX: Tensor, rows: Tensor, later_BHTX: Tensor) -> Tensor:
+    """Rows of one tensor followed by another, written at once. Not differentiable."""
+    length = earlier_BHSX.shape[2]
+    batch, heads, more, width = later_BHTX.shape
+    both = earlier_BHSX.new_empty(batch, heads, length + more, width)
+    torch.index_select(earlier_BHSX, 0, rows, out=both[:, :, :length])
+    both[:, :, length:] = later_BHTX
+    return both
 
 
 class MultiHeadAttention(nn.Module):

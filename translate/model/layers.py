@@ -115,19 +115,25 @@ class DecoderLayer(nn.Module):
         self.feed_residual = feed_residual
 
     def forward(
-        self, x_BTD: Tensor, past: KeysValues | None, source: KeysValues, source_mask_B11S: Tensor
+        self,
+        x_BTD: Tensor,
+        past: KeysValues | None,
+        source: KeysValues,
+        source_mask_B11S: Tensor,
+        rows: Tensor | None = None,
     ) -> tuple[Tensor, KeysValues]:
         """The block's output for the positions of `x_BTD`, and the self-attention keys and values up to there.
 
         Without `past`, x holds a target prefix from its start, and each position attends to itself and those before
-        it. With `past`, x holds just the next position, which attends to all of the past and itself. `source` may have
-        fewer rows than x: then each serves the same number of consecutive rows of x (the hypotheses of a beam).
+        it. With `past`, x holds just the next position, which attends to all of the past and itself; `rows` are as in
+        `KeysValues.append`. `source` may have fewer rows than x: then each serves the same number of consecutive rows
+        of x (the hypotheses of a beam).
         """
         y_BTD = self.self_residual.before(x_BTD)
         start = 0 if past is None else past.length
         present = self.self_attention.keys_values(y_BTD, start=start)
         if past is not None:
-            present = past.append(present)
+            present = past.append(present, rows)
         found_BTD = self.self_attention(y_BTD, present, causal=past is None, start=start)
         x_BTD = self.self_residual.after(x_BTD, found_BTD)
 

@@ -53,6 +53,7 @@ class DecoderState:
         self.length = 0
         self.hypotheses = 1  # K
         self.past: list[KeysValues | None] = [None] * len(source)
+        self.rows: Tensor | None = None  # of `past` that the next step continues; None for all, in their order
         self.source = source
         self.source_mask_B11S = source_mask_B11S
 
@@ -70,7 +71,9 @@ class DecoderState:
         self.source_mask_B11S = self.source_mask_B11S.index_select(0, sentences_B)
 
     def _select(self, rows: Tensor) -> None:
-        self.past = [None if layer is None else layer.select(rows) for layer in self.past]
+        """Continue only these rows, which the next step copies anyway, to append to them."""
+        if self.length:
+            self.rows = rows if self.rows is None else self.rows[rows]
 
 
 class SourceEncoder(nn.Module):
@@ -159,7 +162,7 @@ class Transformer(SourceEncoder):
         """Log-probabilities (B, K, V) of what follows `last_BK`, the newest token of each; advances `state`."""
         x_R1D = self.target_embedding(last_BK.reshape(-1, 1), start=state.length)
         for i, layer in enumerate(self._decoder_layers):
-            x_R1D, state.past[i] = layer(x_R1D, state.past[i], state.source[i], state.source_mask_B11S)
-        state.length += 1
+            x_R1D, state.past[i] = layer(x_R1D, state.past[i], state.source[i], state.source_mask_B11S, state.rows)
+        state.length, state.rows = state.length + 1, None
         logits_RV = self.projection(self.decoder_norm(x_R1D.squeeze(1)))
         return logits_RV.float().log_softmax(-1).unflatten(0, last_BK.shape)
