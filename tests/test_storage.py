@@ -206,17 +206,6 @@ def test_other_formats_are_refused_and_no_pickle_is_read(tmp_path: Path, kind: s
     assert not sprung.exists()
 
 
-@pytest.mark.parametrize("separator", [":", ","])
-def test_two_files_in_one_name_are_an_ensemble(separator: str, tmp_path: Path) -> None:
-    one, other = tmp_path / "a", tmp_path / "b"
-    one.touch()
-    with pytest.raises(CheckpointError, match=r"is missing; give a \.safetensors file$"):
-        read_tensors(Path(f"{one}{separator}{other}"))
-    other.touch()
-    with pytest.raises(CheckpointError, match="is missing; give each file of an ensemble an option --checkpoint of it"):
-        read_tensors(Path(f"{one}{separator}{other}"))
-
-
 def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         read_tensors(tmp_path)

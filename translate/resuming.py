@@ -110,8 +110,8 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
         raise CheckpointError(
             "cannot resume: settings or text have changed since the run began:\n  "
             + "\n  ".join(changes)
-            + "\nundo these changes, or start a new run with output=…, which can begin with the weights of this one: "
-            "training.start_from=…/model.safetensors"
+            + "\nundo these changes, or start a new run with output=… (if model and tokens stay the same, "
+            "with the weights of this one: training.start_from=…/model.safetensors)"
         )
 
 

@@ -5,7 +5,6 @@ It knows nothing of what the tensors are; only its messages name what users keep
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -71,8 +70,6 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             what = "a folder" if path.is_dir() else "not a regular file" if path.exists() else "missing"
             inside = path / "model.safetensors"  # where a run has its model
             hint = f"did you mean {inside}?" if inside.is_file() else "give a .safetensors file"
-            if what == "missing" and all(Path(part).is_file() for part in re.split("[:,]", str(path))):
-                hint = "give each file of an ensemble an option --checkpoint of its own"
             raise CheckpointError(f"{path} is {what}; {hint}")
         if not is_utf8(str(path)):  # safetensors would call the file damaged.
             raise CheckpointError(f"{path}: this path is not UTF-8; rename that file or folder")

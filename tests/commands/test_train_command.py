@@ -207,8 +207,9 @@ def test_all_problems_at_once(call: Call, untrained: Project) -> None:
         (("--config", "x", "--resume", "--overwrite"), "argument --overwrite: not allowed with argument --resume"),
         (("--config", "x", "--resmue"), "unrecognized arguments: --resmue"),
         (
-            ("--config", "x", "--training.max_steps=3", "seed=2", "--x"),
-            "unrecognized arguments: --training.max_steps=3 --x; settings have no dashes: training.max_steps=3",
+            ("--config", "x", "--training.max_steps=3", "seed=2", "--x", "--data.root", "y"),
+            "unrecognized arguments: --training.max_steps=3 --x --data.root y; settings have no dashes: "
+            "training.max_steps=3 data.root=…",
         ),
     ],
 )
@@ -349,8 +350,8 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
     refused(
         run("seed=2", "--resume"),
         "cannot resume: settings or text have changed since the run began:\n  seed: 1 → 2\n"
-        "undo these changes, or start a new run with output=…, which can begin with the weights of this one: "
-        "training.start_from=…/model.safetensors",
+        "undo these changes, or start a new run with output=… (if model and tokens stay the same, with the weights "
+        "of this one: training.start_from=…/model.safetensors)",
     )
     assert untrained.model.read_bytes() == before
     assert run("seed=2", "--overwrite").code == 0
@@ -362,8 +363,8 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
     refused(
         run("seed=2", "--resume"),
         "cannot resume: settings or text have changed since the run began:\n  the valid text has changed\n"
-        "undo these changes, or start a new run with output=…, which can begin with the weights of this one: "
-        "training.start_from=…/model.safetensors",
+        "undo these changes, or start a new run with output=… (if model and tokens stay the same, with the weights "
+        "of this one: training.start_from=…/model.safetensors)",
     )
 
 

@@ -71,20 +71,27 @@ def test_sentences_and_a_file(translate: Call, tmp_path: Path) -> None:
     [("text.de", "to translate its lines: --input {}"), ("b.safetensors", "for an ensemble, repeat --checkpoint")],
 )
 def test_the_name_of_a_file_is_no_sentence(name: str, remedy: str, translate: Call, tmp_path: Path) -> None:
-    path = tmp_path / name
+    path, otherwise = tmp_path / name, " (to translate its name, give it on standard input)"
     for sentence in (path, tmp_path):  # Nothing there yet, and a folder.
         assert translate(sentence).code == 0
     path.touch()
     for sentences in ([path], ["el gato", path]):
         said = translate(*sentences)
-        assert (said.code, said.out, said.err) == (2, "", f"error: {path} is a file; {remedy.format(path)}\n")
+        assert (said.code, said.out, said.err) == (
+            2,
+            "",
+            f"error: {path} is a file; {remedy.format(path)}{otherwise}\n",
+        )
 
 
-def test_a_setting_is_no_sentence(translate: Call) -> None:
-    said = translate("decoding.beam_size=3", "el gato")
+@pytest.mark.parametrize(
+    ("setting", "option"), [("beam_size", "--beam-size VALUE"), ("max_extra", "--help lists them")]
+)
+def test_a_setting_is_no_sentence(setting: str, option: str, translate: Call) -> None:
+    said = translate(f"decoding.{setting}=3", "el gato")
     assert said.code == 2
     assert said.err == (
-        "error: decoding.beam_size=3 is no sentence; settings of the search are options here: --beam-size 3\n"
+        f"error: decoding.{setting}=3 is no sentence; settings of the search are options here: {option}\n"
     )
     assert translate("decoding. x=3", "k" * 5000, "\0").code == 0
 

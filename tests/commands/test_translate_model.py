@@ -89,6 +89,16 @@ def state(path: Path, project: Project) -> None:
     shutil.copy(max(project.folder.glob("run/states/*.safetensors")), path)
 
 
+@pytest.mark.parametrize("separator", [":", ","])
+def test_two_files_in_one_argument_are_an_ensemble(
+    separator: str, call: Call, project: Project, tmp_path: Path
+) -> None:
+    both = f"{shutil.copy(project.model, tmp_path)}{separator}{project.model}"
+    said = call(main, "--checkpoint", both, "el gato")
+    assert (said.code, said.err) == (2, f"error: {both} names several files; for an ensemble, repeat --checkpoint\n")
+    assert "is missing; give a .safetensors" in call(main, "--checkpoint", f"{both}x", "el gato").err
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -321,8 +321,9 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("training.start_from=", "no value; for none, write training.start_from=null"),
         ("output= ", "no value; for none, write output=null"),
         ("data.train.1.weight=3", "a list is given as a whole: data.train=[…]"),
-        ("model.1.heads=3", "model.1: unknown key; allowed here: "),
-        ("1.heads=3", "1: unknown key; allowed here: "),
+        ("model.1.heads=3", "model.1: unknown key; in it, heads is model.heads"),
+        ("model.1.x=3", "model.1: unknown key; allowed here: "),
+        ("1.heads=3", "1: unknown key; in it, heads is model.heads"),
         ("training.s_of=3", "training.s_of: unknown key; allowed here: "),  # not as in "updates of the weights"
         ("training.batch.longest=3", "training.batch.longest: unknown key; allowed here: "),  # a word too common
         (
@@ -337,10 +338,32 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("training.max_epoch=3", "training.max_epoch: unknown key; did you mean 'max_epochs'?"),
         ("training.max_epohcs=3", "training.max_epohcs: unknown key; did you mean 'max_epochs'?"),
         ("training.save_steps=3", "training.save_steps: unknown key; did you mean 'checkpoint_every'?"),
-        ("training.batch_size=3", "training.batch_size: unknown key; did you mean 'training.batch.max_sentences'?"),
+        ("training.batch_size=3", "training.batch_size: unknown key; did you mean 'batch'?"),
         ("decoding.batch_size=3", "decoding.batch_size: unknown key; did you mean 'batch_tokens'?"),
         ("emb-size=3", "emb-size: unknown key; did you mean 'model.d_model'?"),
         ("data.test=3", "data.test: unknown key; evaluate.py --split NAME scores any split"),
+        (
+            "text.tokenizer={kind: bpe, max_vocab_size: 3}",
+            "text.tokenizer.max_vocab_size: unknown key; did you mean 'vocab_size'?",
+        ),
+        (
+            "text.tokenizer={kind: word, max_vocab_size: 3}",
+            "text.tokenizer.max_vocab_size: unknown key; did you mean 'max_size'?",
+        ),
+        (
+            "text.tokenizer={kind: char, voc_limit: 3}",
+            "text.tokenizer.voc_limit: unknown key; its name here, 'vocab_size', belongs to another kind",
+        ),
+        ("training.optimizer={name: adam}", "training.optimizer.name: unknown key; did you mean 'kind'?"),
+        ("name=x", "name: unknown key; did you mean 'output'?"),
+        (
+            "model={encoder: {num_layers: 6, embeddings: {embedding_dim: 512}, num_heads: 8, x: 1}}",
+            "model.encoder: unknown key; in it, num_layers is model.encoder_layers, embedding_dim is model.d_model, "
+            "num_heads is model.heads",
+        ),
+        ("data.src={lang: de, lowercase: true}", "data.src: unknown key; in it, lowercase is text.tokenizer.lowercase"),
+        ("model.encoder={}", "model.encoder: unknown key; allowed here: "),
+        ("model.encoder=6", "model.encoder: unknown key; did you mean 'encoder_layers'?"),
         ("trainig.max_epochs=3", "trainig: unknown key; did you mean 'training'?"),
         ("foo", "write section.key=value"),
         ("=3", "write section.key=value"),
@@ -562,7 +585,9 @@ def test_overrides_that_contradict_each_other(one: str, other: str) -> None:
         ("training.best=PPL", "; did you mean 'loss'?"),
         ("text.tokenizer.kind=subword", "; did you mean 'bpe'?"),
         ("model.positions=rope", "; did you mean 'rotary'?"),
-        ("training.schedule=noam", "; write {kind: 'inverse_sqrt'}"),
+        ("training.schedule=Noam", "; write {kind: 'inverse_sqrt'}"),
+        ("text.tokenizer=BPE", "; write {kind: 'bpe'}"),
+        ("device=cuda:1", "; write 'cuda', and choose the GPU by CUDA_VISIBLE_DEVICES in the environment"),
         ("training.schedule.kind=plateau", "allowed: one of constant, inverse_sqrt, cosine, linear"),
     ],
 )
@@ -571,9 +596,16 @@ def test_words_of_other_toolkits(override: str, remedy: str) -> None:
     assert found.endswith(remedy)
 
 
+@pytest.mark.parametrize("override", ["data.valid={src: a, tgt: b}", "data.train=[{path_src: a, path_tgt: b}]"])
+def test_files_as_other_toolkits_name_them(override: str) -> None:
+    found = "\n".join(problems("", override))
+    assert found.count("unknown key; did you mean 'source'?") == 1
+    assert found.count("unknown key; did you mean 'target'?") == 1
+
+
 def test_the_config_of_another_toolkit() -> None:
     text = "name: x\ntesting: {}\nmodel: {encoder: {num_layers: 6}, initializer: xavier, bias_init: zeros}\n"
-    hint = "; docs/migrating.md says what options of other toolkits are called here"
+    hint = "; docs/migrating.md says what is called otherwise in fairseq and JoeyNMT"
     for content, line in (
         (text, f"5 problems in x.yaml{hint}:"),
         (text.replace("name: x\n", ""), "4 problems in x.yaml:"),
@@ -666,5 +698,5 @@ def test_whatever_is_written_becomes_a_config_or_one_clear_error(
     else:
         message = ""
         assert config_from_dict(config_to_dict(config)) == config
-    assert re.match(r"$|\d+ problems? in x\.yaml(; docs/migrating\.md [a-z ]+)?:\n  ", message)
+    assert re.match(r"$|\d+ problems? in x\.yaml(; docs/migrating\.md [a-zA-Z ]+)?:\n  ", message)
     assert "pydantic" not in message

@@ -1,5 +1,7 @@
 """What other toolkits call our settings: every piece of advice leads somewhere."""
 
+from itertools import combinations
+
 import pytest
 
 from translate.config.foreign import INSTEAD, NAMES_ELSEWHERE, VALUES_ELSEWHERE, our_name
@@ -25,19 +27,32 @@ def test_no_name_is_one_of_ours_in_the_section_that_it_stands_for() -> None:
         assert not [name for name in names.split() if f"{home}.{name}".lstrip(".") in SETTINGS]
 
 
-def test_no_name_has_two_meanings_in_one_section() -> None:
-    for section in {ours.partition(".")[0] for ours in NAMES_ELSEWHERE}:
-        within = [names.split() for ours, names in NAMES_ELSEWHERE.items() if ours.partition(".")[0] == section]
-        names = [name for each in within for name in each]
-        assert len(names) == len(set(names))
-    assert not INSTEAD.keys() & {name for names in NAMES_ELSEWHERE.values() for name in names.split()}
+def test_a_name_has_two_meanings_in_one_section_only_if_they_belong_to_different_kinds() -> None:
+    kinds = {home: [section for where, section in all_sections() if where == home] for home, _ in all_sections()}
+    for one, other in combinations(NAMES_ELSEWHERE, 2):
+        both = set(NAMES_ELSEWHERE[one].split()) & set(NAMES_ELSEWHERE[other].split())
+        (home, _, first), (elsewhere, _, second) = one.rpartition("."), other.rpartition(".")
+        if both and home == elsewhere:
+            assert not [section for section in kinds[home] if {first, second} <= section.model_fields.keys()]
 
 
-def test_a_name_with_several_meanings_means_that_of_its_section() -> None:
-    assert our_name("batch_size", "training") == "training.batch.max_sentences"
+def test_no_name_is_a_setting_and_none() -> None:
+    names = [name for each in (*NAMES_ELSEWHERE.values(), *INSTEAD.values()) for name in set(each.split())]
+    none = {name for each in INSTEAD.values() for name in each.split()}
+    assert not none & {name for each in NAMES_ELSEWHERE.values() for name in each.split()}
+    assert sum(name in none for name in names) == len(none)
+
+
+def test_a_name_with_several_meanings_means_the_nearest() -> None:
+    assert our_name("batch_size", "training") == "training.batch"
     assert our_name("batch_size", "decoding") == "decoding.batch_tokens"
     assert our_name("--Max-Length", "decoding") == "decoding.max_extra"
+    assert our_name("max_len", "model") == "model.max_positions"
     assert our_name("max_length", "model") == "data.filter.max_tokens"
+    assert our_name("src", "data") == "data.source"
+    assert our_name("src", "data.valid") == "data.valid.source"
+    assert our_name("src", "") == "data.source"
+    assert our_name("voc_limit", "text.tokenizer", ["max_size"]) == "text.tokenizer.max_size"
     assert our_name("zzz", "model") is None
 
 

@@ -37,7 +37,8 @@ def said(source: np.ndarray, target: np.ndarray, caplog: pytest.LogCaptureFixtur
 
 
 GERMAN = [f"Ein Hund{n % 7} in Haus{n % 9}" for n in range(120)]
-ENGLISH = [f"A dog{n % 7} in house{n % 9}" for n in range(120)]
+ENGLISH = [f"a dog{n % 7} in house{n % 9}" for n in range(120)]
+CHINESE = [f"房子{n % 7}里的狗{n % 9}" for n in range(120)]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,6 @@ ENGLISH = [f"A dog{n % 7} in house{n % 9}" for n in range(120)]
         (ENGLISH, ENGLISH, False),
         (GERMAN, GERMAN, False),
         (["日本語"] * 120, ["中文"] * 120, False),
-        (ENGLISH[:99], GERMAN[:99], False),  # too few to say
     ],
 )
 def test_swapped_sides_of_the_validation_text(
@@ -57,13 +57,37 @@ def test_swapped_sides_of_the_validation_text(
 ) -> None:
     train = TextPair("train", GERMAN, ENGLISH, "1", "2", "x")
     warn_of_swapped_sides(train, TextPair("val", source, target, "3", "4", "x"))
-    expected = "val: its source has the words of the training text's target, and its target those of the source"
+    expected = "the source of val has the words of the target of train, and its target those of the source: one of the"
     assert [message.startswith(expected) for message in caplog.messages] == [True] * warned
+
+
+def test_swapped_sides_without_spaces(caplog: pytest.LogCaptureFixture) -> None:
+    train, valid = TextPair("t", ENGLISH, CHINESE, "1", "2", "x"), TextPair("v", ENGLISH, CHINESE[::-1], "3", "4", "x")
+    warn_of_swapped_sides(train, valid)
+    assert caplog.messages == []
+    warn_of_swapped_sides(train, replace(valid, source=valid.target, target=valid.source))
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize(("training", "validation", "warned"), [(120, 99, 0), (99, 120, 0), (100, 100, 1)])
+def test_too_few_lines_to_tell(training: int, validation: int, warned: int, caplog: pytest.LogCaptureFixture) -> None:
+    train = TextPair("train", GERMAN[:training], ENGLISH[:training], "1", "2", "x")
+    warn_of_swapped_sides(train, TextPair("val", ENGLISH[:validation], GERMAN[:validation], "3", "4", "x"))
+    assert len(caplog.messages) == warned
+
+
+def test_a_side_is_judged_by_its_first_thousand_lines(caplog: pytest.LogCaptureFixture) -> None:
+    train = TextPair("train", GERMAN * 9, ENGLISH * 9, "1", "2", "x")
+    warn_of_swapped_sides(train, TextPair("val", ENGLISH * 9 + GERMAN * 90, GERMAN * 99, "3", "4", "x"))
+    assert len(caplog.messages) == 1
 
 
 def test_both_sides_may_share_most_of_their_words(caplog: pytest.LogCaptureFixture) -> None:
     whole, part = ["a b c d e"] * 120, ["a b c"] * 120
     warn_of_swapped_sides(TextPair("train", whole, part, "1", "2", "x"), TextPair("val", part, whole, "2", "1", "x"))
+    some, others = ["a b c"] * 120, ["c d e"] * 120  # in the validation text, half of the words are of the other side
+    valid = TextPair("val", ["a c d e"] * 120, ["c d a b"] * 120, "3", "4", "x")
+    warn_of_swapped_sides(TextPair("train", some, others, "1", "2", "x"), valid)
     assert caplog.messages == []
 
 

@@ -31,8 +31,8 @@ def test_other_settings_are_refused_and_all_named(tiny: TinyProject) -> None:
         "  model.dropout: 0.1 → 0.2",
         "  training.optimizer.lr: 0.005 → 0.002",
         "  decoding.max_extra: 2 → 5",
-        "undo these changes, or start a new run with output=…, which can begin with the weights of this one: "
-        "training.start_from=…/model.safetensors",
+        "undo these changes, or start a new run with output=… (if model and tokens stay the same, with the weights "
+        "of this one: training.start_from=…/model.safetensors)",
     ]
 
 

@@ -2,8 +2,12 @@
 
 import argparse
 import logging
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from translate.errors import ConfigError
+from translate.paths import exists
 
 if TYPE_CHECKING:
     from translate.config.decoding import DecodingConfig
@@ -53,9 +57,15 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 
 
 def models_of(args: argparse.Namespace) -> list[Path]:
-    """The model files asked for, or the newest model, which is named in the log."""
+    """The model files asked for, or the newest model, which is named in the log.
+
+    ConfigError if one argument names several files.
+    """
     from translate.runs import newest_model
 
+    for path in args.checkpoint or ():
+        if not exists(path) and all(exists(Path(part)) for part in re.split("[:,]", str(path))):
+            raise ConfigError(f"{path} names several files; for an ensemble, repeat --checkpoint")
     if args.checkpoint:
         return list(args.checkpoint)
     newest = newest_model()

@@ -46,8 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     args, unknown = parser.parse_known_intermixed_args(given)
     if unknown:
-        settings = [option.lstrip("-") for option in unknown if "=" in option]
-        hint = f"; settings have no dashes: {' '.join(settings)}" if settings else ""
+        settings = [option.lstrip("-") for option in unknown if "=" in option or "." in option]
+        shown = " ".join(setting if "=" in setting else f"{setting}=…" for setting in settings)
+        hint = f"; settings have no dashes: {shown}" if settings else ""
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     together: Group | None = None
     cleanup = ExitStack()  # what to undo or end after the last message

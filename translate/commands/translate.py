@@ -86,7 +86,7 @@ def translate(args: argparse.Namespace) -> None:
     if args.score and (idle := [name for name in OF_TRANSLATING if getattr(args, name) is not None]):
         options = " and ".join(f"--{name.replace('_', '-')}" for name in idle)
         raise ConfigError(f"--score translates nothing: leave out {options}")
-    refuse_what_is_no_sentence(args.sentences)
+    refuse_what_is_no_sentence(args)
     source, given = given_lines(args), file_lines(args.score) if args.score else None
     if source is not None and given is not None and len(source) != len(given):
         raise unequal(args.score, given, f"but the input has {len(source)}")
@@ -161,18 +161,18 @@ class Scoring:
             raise unequal(self.path, self.given, f"but the input has {lines}")
 
 
-def refuse_what_is_no_sentence(sentences: Sequence[str]) -> None:
+def refuse_what_is_no_sentence(args: argparse.Namespace) -> None:
     """ConfigError if a sentence is the name of a file or a setting: other programs take these in its place."""
-    for sentence in sentences:
+    for sentence in args.sentences:
         if exists(Path(sentence)) and Path(sentence).is_file():
             is_model = sentence.endswith(".safetensors")
             wanted = (
                 "for an ensemble, repeat --checkpoint" if is_model else f"to translate its lines: --input {sentence}"
             )
-            raise ConfigError(f"{sentence} is a file; {wanted}")
-        if re.match(r"decoding\.\w+=", sentence):
-            option = sentence.removeprefix("decoding.").replace("_", "-").replace("=", " ")
-            raise ConfigError(f"{sentence} is no sentence; settings of the search are options here: --{option}")
+            raise ConfigError(f"{sentence} is a file; {wanted} (to translate its name, give it on standard input)")
+        if setting := re.match(r"decoding\.(\w+)=", sentence):
+            option = f"--{setting[1].replace('_', '-')} VALUE" if hasattr(args, setting[1]) else "--help lists them"
+            raise ConfigError(f"{sentence} is no sentence; settings of the search are options here: {option}")
 
 
 def unequal(path: Path, given: "Text", how: str) -> DataError:

@@ -258,7 +258,7 @@ def _place(given: Given, path: KeyPath) -> str | None:
 def _report(problems: list[str], where: str) -> str:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     of_others = sum("unknown key" in problem for problem in problems) >= MANY
-    hint = "; docs/migrating.md says what options of other toolkits are called here" if of_others else ""
+    hint = "; docs/migrating.md says what is called otherwise in fairseq and JoeyNMT" if of_others else ""
     return "\n  ".join([f"{count} in {where}{hint}:", *problems])
 
 

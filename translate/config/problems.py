@@ -189,14 +189,43 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     settings = (f"{home}.{name}" for home, section in all_sections() for name in section.model_fields)
     if "." in key and _dotted(path) in settings:
         return f"unknown key; write {key.replace('.', ': {')}: …{'}' * key.count('.')}"
+    return f"unknown key; {_meant_by_key(path, known, values)}"
+
+
+def _meant_by_key(path: KeyPath, known: list[str], values: dict[str, Any]) -> str:
+    """What may be meant by a key that exists nowhere: a name from another toolkit, or one of the `known`, misspelt."""
+    above, key, value = path[:-1], str(path[-1]), _value_at(values, path)
+    if key in ("name", "type") and "kind" in known:
+        return "did you mean 'kind'?"
     if advice := instead_of(key):
-        return f"unknown key; {advice}"
-    if ours := our_name(key, str(path[0])):
-        home, _, name = ours.rpartition(".")
-        return f"unknown key; did you mean {name if home == _dotted(above) else ours!r}?"
-    if near := difflib.get_close_matches(key, known, n=1):
-        return f"unknown key; did you mean {near[0]!r}?"
-    return f"unknown key; allowed here: {', '.join(known)}"
+        return advice
+    is_section = isinstance(value, dict)
+    home = _dotted(tuple(part for part in above if not isinstance(part, int)))
+    if ours := our_name(key, home, known):
+        section, _, name = ours.rpartition(".")
+        if section == home and name not in known:
+            return f"its name here, {name!r}, belongs to another kind"
+        if not is_section or ours in dict(all_sections()):
+            return f"did you mean {name if section == home else ours!r}?"
+    fitting = [name for name in known if not is_section or sections_below(name, _sections_at(above, values))]
+    if near := difflib.get_close_matches(key, fitting, n=1):
+        return f"did you mean {near[0]!r}?"
+    if is_section and (inside := _names_inside(value, home)):
+        return f"in it, {', '.join(inside)}"
+    return f"allowed here: {', '.join(known)}"
+
+
+def _names_inside(section: dict[Any, Any], home: str) -> list[str]:
+    """What the keys of a section are called here, where it is one of another toolkit."""
+    found = []
+    for key, value in section.items():
+        homes = {where for where, known in all_sections() if key in known.model_fields}
+        ours = f"{homes.pop()}.{key}".lstrip(".") if len(homes) == 1 else our_name(str(key), home)
+        if isinstance(value, dict):
+            found += _names_inside(value, home)
+        elif ours:
+            found.append(f"{key} is {ours}")
+    return found
 
 
 def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
@@ -208,6 +237,8 @@ def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
     words = [word for field in fields for word in choices(field)]
     if (value is None or isinstance(value, str)) and words:
         word = str(value).lower()
+        if word.startswith("cuda:"):
+            return "; write 'cuda', and choose the GPU by CUDA_VISIBLE_DEVICES in the environment"
         ours = VALUES_ELSEWHERE.get(word)
         # A high cutoff, because short words resemble each other.
         near = [ours] if ours in words else difflib.get_close_matches(word, words, n=1, cutoff=0.7)
@@ -230,7 +261,8 @@ def _fits(value: Any, key: str, section: type[Section]) -> bool:
 def _meant(value: Any) -> Iterator[Any]:
     """What may have been meant by a value of the wrong type."""
     if isinstance(value, str):
-        yield {"kind": VALUES_ELSEWHERE.get(value, value)}
+        word = value.lower()
+        yield {"kind": VALUES_ELSEWHERE.get(word, word)}
         if value.lower() in _BOOLEAN_WORDS:
             yield _BOOLEAN_WORDS[value.lower()]
         with contextlib.suppress(ValueError):

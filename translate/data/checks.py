@@ -76,14 +76,17 @@ def warn_of_swapped_sides(train: TextPair, valid: TextPair) -> None:
     )
     if all(2 * here < there for here, there in zip(own, other, strict=True)):
         log.warning(
-            "%s: its source has the words of the training text's target, and its target those of the source; swap the "
-            "two files",
+            "the source of %s has the words of the target of %s, and its target those of the source: one of the two "
+            "texts has its sides swapped",
             valid.name,
+            train.name,
         )
 
 
 def _first_words(side: Iterable[str]) -> list[str]:
-    return [word for line in islice(side, JUDGED) for word in line.lower().split()]
+    """The words of the first lines, or the characters of lines without spaces, as in Chinese."""
+    lines = [line.lower().split() for line in islice(side, JUDGED)]
+    return [word for words in lines for word in (words if len(words) > 1 else "".join(words))]
 
 
 def warn_of_equal_sides(text: TextPair) -> None:
