@@ -28,7 +28,18 @@ def test_a_line_with_both_forms_counts_as_apart() -> None:
     assert "but 0 and 1 in NFC" in warning
 
 
-RAW = ["Ein Mann.", "AT&T is a company.", "mail@home", "R&D; and more", ".", "NÃO, À LA CARTE, ÂME", "Wait ... no."]
+RAW = [
+    "Ein Mann.",
+    "AT&T is a company.",
+    "mail@home",
+    "R&D; and more",
+    ".",
+    "NÃO, À LA CARTE, ÂME",
+    "Wait ... no.",
+    "MANHû",
+    "猫",
+]
+RAW += ["## Title", "#tag", "Привет"]
 
 
 @pytest.mark.parametrize(
@@ -37,19 +48,26 @@ RAW = ["Ein Mann.", "AT&T is a company.", "mail@home", "R&D; and more", ".", "N�
         ("Ein Rad@@ fahrer.", "are cut into pieces (@@, ▁): "),
         ("Ein Rad@@", "are cut into pieces (@@, ▁): "),
         ("▁Ein ▁Rad fahrer.", "are cut into pieces (@@, ▁): "),
+        ("Ein ▁Rad", "are cut into pieces (@@, ▁): "),
+        ("Ein Rad ##fahrer", "are cut into pieces (@@, ▁): "),
+        ("Ein Rad ￭fahrer", "are cut into pieces (@@, ▁): "),
+        ("ĠEin ĠRad fahrer", "are cut into pieces (@@, ▁): "),
         ("Sie sagte &quot;nein&quot;.", "have HTML entities (&amp;, &#39;), "),
         ("Tom &amp; Ann.", "have HTML entities (&amp;, &#39;), "),
         ("It&#39;s.", "have HTML entities (&amp;, &#39;), "),
         ("It&#x27;s.", "have HTML entities (&amp;, &#39;), "),
         ("M&auml;nner", "have HTML entities (&amp;, &#39;), "),
         ("MÃ¤nner", "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): "),
+        ("Itâ€™s", "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): "),
+        ("Â« Oui Â»", "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): "),
+        ("Кот".encode().decode("latin-1"), "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): "),
         ("Männer und Söhne".encode().decode("latin-1"), "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): "),
     ],
 )
 def test_text_that_programs_have_changed_is_warned_of(line: str, what: str) -> None:
     assert processed_warnings(RAW * 10, RAW * 10) == []
     (warning,) = processed_warnings(RAW * 10, [line] * 20 + RAW * 10)
-    assert warning.startswith(f"20 of 90 references {what}")
+    assert warning.startswith(f"20 of {20 + 10 * len(RAW)} references {what}")
     (warning,) = processed_warnings([line] * 3, [line] * 3)
     assert warning.startswith(f"3 of 3 sources and 3 of 3 references {what}")
 
@@ -71,7 +89,7 @@ def test_pieces_of_tokenized_text_get_both_warnings() -> None:
     ["Ein Mann .", "Ein Mann . ", "Ein Mann , der", "Ann &apos;s", "Er &amp; &apos;sie", "A two @-@ year @-@ old."],
 )
 def test_tokenized_text_is_warned_of(line: str) -> None:
-    raw = ["Ein Mann.", "AT&T is a company.", "mail@home", "R&D; and more", "."]
+    raw = RAW[:5]
     assert text_warnings(raw * 10, raw * 10, "en") == []
     (warning,) = text_warnings(raw * 10, [line] * 10 + raw * 10, "en")
     assert warning.startswith("10 of 60 references look tokenized (a space before the period, ")

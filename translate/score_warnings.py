@@ -4,6 +4,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,10 @@ from translate.text.casing import base_code
 UNSPACED = {"bo", "bod", "tib", "dz", "dzo", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
 CHINESE = {"zh", "zho", "chi", "cmn", "yue", "lzh", "wuu", "nan"}
 LONG_WORD = 15  # characters; a longer reference must be several words
-PIECES = re.compile(r"@@( |$)|(^| )▁")
+PIECES = re.compile(r"@@( |$)|(^| )[▁Ġ]| ##\w|￭")  # of subword-nmt, SentencePiece, GPT-2, BERT and OpenNMT
 TOKENIZED = re.compile(r"\S [.,](\s|$)| &apos;| @-@ ")
 ENTITY = re.compile(r"&(?:\w+|#\d+|#x[0-9a-fA-F]+);")
-MISREAD = re.compile("[ÃÂ][\x80-\xbf]")
+MISREAD = ("latin-1", "cp1252")  # encodings for which UTF-8 is often mistaken
 MANY, SOME = 0.1, 0.01  # shares of lines from which on a text is said to be so
 DIVERGED = "the loss is infinite or NaN: the model has diverged; lower training.optimizer.lr and start over"
 FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
@@ -102,7 +103,14 @@ def _has_entities(line: str) -> bool:
 
 
 def _is_misread(line: str) -> bool:
-    return MISREAD.search(line) is not None
+    """Whether a line becomes another text if it is taken for UTF-8 that was read in another encoding."""
+    if line.isascii():
+        return False
+    for encoding in MISREAD:
+        with suppress(UnicodeError):
+            line.encode(encoding).decode()
+            return True
+    return False
 
 
 # What to look for, above which share of the lines a text seems to be so, and what to say.
@@ -111,8 +119,8 @@ TRACES: tuple[tuple[Callable[[str], bool], float, str], ...] = (
         _is_in_pieces,
         MANY,
         "are cut into pieces (@@, ▁): a model learns to expect and to write such text, and its scores are not those of "
-        "raw text; join the pieces of training text and references: sed -E 's/@@( |$)//g' FILE or, for SentencePiece, "
-        "sed 's/ //g; s/▁/ /g; s/^ //' FILE",
+        "raw text; join the pieces of training text and references: sed -E 's/@@( |$)| ##| ?￭ ?//g' FILE or, for "
+        "SentencePiece, sed 's/ //g; s/▁/ /g; s/^ //' FILE",
     ),
     (
         _is_tokenized,
@@ -124,12 +132,13 @@ TRACES: tuple[tuple[Callable[[str], bool], float, str], ...] = (
         _has_entities,
         SOME,
         "have HTML entities (&amp;, &#39;), which are read and written like that: turn them into characters, by "
-        "python3 -c 'import html, sys; sys.stdout.writelines(map(html.unescape, sys.stdin))' < FILE",
+        "python3 -c 'import html, sys; [print(*html.unescape(line).split()) for line in sys.stdin]' < FILE",
     ),
     (
         _is_misread,
         SOME,
-        "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): iconv -f utf8 -t latin1 FILE undoes it",
+        "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): take them from the original file, or mend them with a "
+        "program such as ftfy (pip install ftfy)",
     ),
 )
 

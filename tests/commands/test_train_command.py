@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -631,6 +632,22 @@ def test_part_of_a_copy_is_a_copy(kept: str, call: Call, project: Project, tmp_p
     for name in ("config.yaml", kept):
         (shutil.copytree if (original / name).is_dir() else shutil.copy)(original / name, copy / name)
     refused(call(main, "--config", copy / "config.yaml", "--resume"), which_is_meant(copy, original))
+
+
+def test_another_config_in_the_folder_of_a_run_is_no_copy(call: Call, project: Project, tmp_path: Path) -> None:
+    original, copy = project.model.parent, tmp_path / "copy"
+    shutil.copytree(original, copy)
+    shutil.copy(copy / "config.yaml", copy / "mine.yaml")
+    said = call(main, "--config", copy / "mine.yaml", "--resume")
+    assert said.code == 0
+    assert f"{original} is finished: there is nothing to resume" in said.err
+
+
+def test_labelled_text_is_always_in_a_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write_lines(tmp_path / "x.yaml", ["data: {kind: labelled}", "model: {kind: classifier}"])
+    overrides = [f"data.root={tmp_path}"]
+    train.warn_of_idle_folder(Namespace(overrides=overrides), load_config(path, overrides))
+    assert caplog.messages == []
 
 
 def test_no_cuda(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

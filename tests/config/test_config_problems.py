@@ -330,6 +330,10 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
             "data.source=mt/train.de",
             "data: source is the code of a language, not a file such as 'mt/train.de'; files are named in train: ",
         ),
+        (
+            "data.target=mt/train.en",
+            "data: target is the code of a language, not a file such as 'mt/train.en'; files are named in train: ",
+        ),
         ("training.learning_rate=3", "training.learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
         ("learning_rate=3", "learning_rate: unknown key; did you mean 'training.optimizer.lr'?"),
         ("training.warm_up=3", "training.warm_up: unknown key; did you mean 'training.schedule.warmup_steps'?"),

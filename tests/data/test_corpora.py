@@ -53,6 +53,14 @@ def test_each_text_is_told_once(train: Any, told: list[str], tmp_path: Path, cap
     assert [message.partition(",")[0] for message in caplog.messages] == told
 
 
+def test_swapped_sides_of_the_validation_text_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name, line in (("train.de", "Ein Hund"), ("train.en", "a dog"), ("val.de", "a dog"), ("val.en", "Ein Hund")):
+        (tmp_path / name).write_text(f"{line}\n" * 100, encoding="utf-8")
+    text = corpora_of(DataConfig(root=tmp_path))
+    text.read_valid(text.open_train())
+    assert sum("one of the two texts has its sides swapped" in message for message in caplog.messages) == 1
+
+
 @pytest.mark.parametrize("identical", [False, True])
 def test_copies_that_are_dropped_are_not_warned_of(
     identical: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture

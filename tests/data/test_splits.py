@@ -31,15 +31,30 @@ def test_tables_that_are_no_lines(tmp_path: Path, name: str) -> None:
         find_split(tmp_path, "train", "de", "en")
 
 
-def test_a_split_with_the_folder_in_which_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_is_named_and_not_what_describes_it(tmp_path: Path) -> None:
+    write(tmp_path / "infos.json", "{}\n")
+    write(tmp_path / "train-00000.parquet", "x\n")
+    with pytest.raises(DataError, match=r"train-00000\.parquet is no file of lines"):
+        find_split(tmp_path, "train", "de", "en")
+
+
+@pytest.mark.parametrize("name", ["val", "dev"])
+def test_a_split_with_the_folder_in_which_it_is(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     root = tmp_path / "corpora"
-    write_split(tmp_path / "mt", "train")
-    with pytest.raises(DataError, match=f"It is in mt, which is not looked for in {root}: give data.root=mt, and name"):
-        find_split(root, "mt/train", "de", "en")
+    write_split(tmp_path / "mt", name)
+    remedy = f"mt/{name}.de and mt/{name}.en: name two files, {{source: mt/{name}.de, target: mt/{name}.en}}."
     with pytest.raises(DataError) as caught:
         find_split(root, "mt/val", "de", "en")
-    assert "It is in" not in str(caught.value)
+    assert str(caught.value).endswith(f"In the working directory there are {remedy}")
+    (root / "mt").mkdir(parents=True)
+    write_split(tmp_path, name)
+    for split in ("mt/val", "mt/train", "val"):
+        with pytest.raises(DataError) as caught:
+            find_split(root, split, "de", "en")
+        assert "working directory" not in str(caught.value)
+    with pytest.raises(DataError, match=f"In the working directory there are {name}"):
+        find_split(tmp_path / "absent", "val", "de", "en")
 
 
 def test_the_folder_itself_comes_before_those_in_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ ALIASES = (
     ("val", "valid", "validation", "dev"),
     ("test_2016_flickr", "test2016", "test"),
 )
-TABLES = (".jsonl", ".json", ".csv", ".parquet")
+TABLES = (".parquet", ".jsonl", ".csv", ".json")  # first those that are no list of other files
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip", ".7z")
 # Where the files may lie below `root`: directly, in a clone of the authors' repository, in the caches of torchtext 0.6
 # and of torchtext 0.12 and later.
@@ -133,11 +133,9 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
             one, other = text_columns(table)
             state += f" To turn table columns into files: cut -f{one} {table} > {folder / name}.{source}"
             state += f" (and -f{other}, {target})."
-        elif table := next((path for path in files if path.suffix in TABLES), None):
-            state += (
-                f" {table.name} is no file of lines: write the sentences of each language into a file of its own, one "
-            )
-            state += "per line (Python's json and csv, or pandas, read it)."
+        elif table := next((path for ending in TABLES for path in files if path.suffix == ending), None):
+            state += f" {table.name} is no file of lines: write the sentences of each language into a file of its own, "
+            state += "one per line (Python's json and csv, or pandas, read it)."
         if archive := next((path.name for path in files if path.name.endswith(ARCHIVES)), None):
             state += f" If they are in {archive}, unpack it first."
     remedy = (
@@ -147,9 +145,12 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
     if not root.exists() and {source, target} == {"de", "en"} and any(name in DOWNLOADED_SPLITS for name in names):
         remedy += ", or train with data.download=true to download Multi30k"
     state += what_is_no_file(root, [f"{split}.{source}", f"{split}.{target}"])
-    beside = folder_and_name(Path(), split)[0]
-    if last != split and not is_folder(folder) and splits_in(beside, source, target).get(last):
-        state += f" It is in {beside}, which is not looked for in {root}: give data.root={beside}, and name it {last}."
+    if not is_folder(folder):
+        beside = splits_in(folder_and_name(Path(), split)[0], source, target)
+        if files_beside := next((beside[name] for name in names if name in beside), None):
+            remedy = "In the working directory there are {} and {}: name two files, {{source: {}, target: {}}}".format(
+                *files_beside, *files_beside
+            )
     if ending:
         state += f" A split is named without the ending of its files: did you mean {split.removesuffix(ending)}?"
     also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
