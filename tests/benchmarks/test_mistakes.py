@@ -42,6 +42,7 @@ def test_a_study_without_the_corpus(
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("named", ["run", "run/metrics.jsonl"])
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -52,11 +53,16 @@ def test_a_study_without_the_corpus(
     ],
 )
 def test_a_curve_of_what_is_no_log(
-    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str,
+    message: str,
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run/metrics.jsonl").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["curve.py", str(tmp_path / "run"), "--output", str(tmp_path / "curve.png")])
+    monkeypatch.setattr(sys, "argv", ["curve.py", str(tmp_path / named), "--output", str(tmp_path / "curve.png")])
     with pytest.raises(SystemExit) as end:
         curve.main()
     assert end.value.code == 2
