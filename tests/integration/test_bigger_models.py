@@ -14,7 +14,7 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 import torch
-from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, at_call, sigterm, stop, trainer_of, update
+from tiny_runs import FirstOfTwo, TinyProject, assert_same_run, at_call, sigterm, stop, trainer_of, update, write_split
 from torch import Tensor
 
 from translate import model_file
@@ -140,6 +140,29 @@ def test_the_largest_batch_where_the_decoder_is_deep(heads: int, lengths: list[l
     )
     train_on(trainer, np.array(lengths * 2))
     largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
+    needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
+    assert passed(trainer, largest.indices) > 0.97 * max(needs) > 1.1 * min(needs)
+
+
+def test_all_heads_of_a_deep_decoder_count(tiny: TinyProject) -> None:
+    """A long target takes most, although a batch of short ones has more tokens."""
+    trainer = trainer_of(tiny.config("model.heads=8", "model.decoder_layers=6", "training.batch.max_tokens=400"))
+    train_on(trainer, np.array([[3, 3]] * 100 + [[3, 199]]))
+    largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
+    assert largest.longest == 200
+    needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
+    assert passed(trainer, largest.indices) > 0.97 * max(needs) > 1.1 * min(needs)
+
+
+def test_the_scores_of_a_large_vocabulary_count(tiny: TinyProject) -> None:
+    words = [f"w{number}" for number in range(1000)] * 2
+    lines = [" ".join(words[start : start + 10]) for start in range(0, len(words), 10)]
+    for split in ("train", "val"):
+        write_split(tiny.folder / "corpus", split, lines, lines)
+    trainer = trainer_of(tiny.config(f"data.root={tiny.folder}/corpus", "training.batch.max_sentences=1"))
+    train_on(trainer, np.array([[100, 3], [3, 60]]))
+    largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
+    assert largest.longest == 61
     needs = [passed(trainer, batch) for (batch,) in trainer.plan.epoch(0)]
     assert passed(trainer, largest.indices) > 0.97 * max(needs) > 1.1 * min(needs)
 

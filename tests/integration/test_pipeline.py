@@ -5,13 +5,13 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
-from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences
+from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, trainer_of
 from torch import Tensor
 
 from translate import pipeline
@@ -203,6 +203,19 @@ def test_the_arithmetic_is_measured_for_the_rows_of_a_pass(
     assert asked == [rows_at_once]
 
 
+def test_all_processes_compute_in_what_the_first_has_measured(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Second(Processes):
+        def on_first(self, work: Callable[[], Any]) -> Any:
+            found = work()
+            return torch.bfloat16 if isinstance(found, torch.dtype) else found
+
+    monkeypatch.setattr("translate.precision._speed_up_of_bfloat16", lambda rows, width: 0.5)
+    trainer = trainer_of(tiny.config("training.precision=auto"), Second())
+    assert trainer.learner.update.dtype is torch.bfloat16
+
+
 @pytest.mark.parametrize(
     ("plain", "precision", "heaps"),
     [("[]", "float32", [True]), ("[]", "bfloat16", [False]), ("[memory]", "float32", [])],
@@ -214,6 +227,14 @@ def test_memory_is_kept_unless_the_settings_forbid_it_and_in_float32_in_one_heap
     monkeypatch.setattr(pipeline, "keep_memory", lambda *, one_heap: kept.append(one_heap))
     train(tiny.config("training.max_steps=1", f"training.plain={plain}", f"training.precision={precision}"))
     assert kept == heaps
+
+
+def test_free_memory_is_returned_every_now_and_then(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    returned: list[None] = []
+    monkeypatch.setattr("translate.training.trainer.RELEASE_EVERY", 3)
+    monkeypatch.setattr("translate.training.trainer.release_memory", lambda: returned.append(None))
+    train(tiny.config("training.max_epochs=1"))
+    assert len(returned) == 2
 
 
 @pytest.mark.parametrize(("plain", "explicit"), [("[]", {True}), ("[attention]", {False})])
@@ -392,6 +413,13 @@ def test_where_patience_ends_a_run_the_mean_is_measured_too(tiny: TinyProject) -
     run = train(tiny.config("training.optimizer.lr=1e-15", "training.patience=2", "training.average_last=2"))
     assert [row["kind"] for row in rows(run)][-1] == "validation of the mean"
     assert newest_state(run)[1]["step"] == 21
+
+
+def test_a_mean_of_as_many_as_asked_for_lacks_none(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tiny.config("training.average_last=2"))
+    said = capsys.readouterr().err
+    assert "average of the weights at the last 2 validations:" in said
+    assert "training.average_last" not in said
 
 
 def test_one_validation_has_no_mean(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:

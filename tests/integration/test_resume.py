@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, rows, sigint, sigterm, stop, update
+from tiny_runs import (
+    TinyProject,
+    assert_same_run,
+    assert_same_tensors,
+    at_call,
+    newest_state,
+    rows,
+    sigint,
+    sigterm,
+    stop,
+    update,
+)
 from torch import Tensor
 
 from translate import precision
@@ -120,6 +131,14 @@ def counted(patch: pytest.MonkeyPatch, owner: type, name: str) -> list[None]:
     return calls
 
 
+def test_a_state_that_is_due_where_a_validation_is_is_written_once(
+    tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = counted(monkeypatch, StateStore, "save")
+    train(tiny.config("training.checkpoint_every=7", "training.max_epochs=2"))
+    assert len(saved) == 2
+
+
 def test_the_time_of_updates_is_kept_with_their_tokens(tiny: TinyProject) -> None:
     stop(sigterm, update(7), tiny)  # The last of an epoch, before its row is written.
     run = train(tiny.config(), resume=True)
@@ -162,6 +181,15 @@ def test_a_mean_of_fewer_snapshots_is_said_to_be_one(
     assert ("training.average_last: there is nothing to average" in said) == (lost == 2)
     assert "there was one validation only" not in said
     assert newest_state(run)[1]["snapshots"] == [7, 14, 21]
+
+
+def test_a_validation_that_is_repeated_has_one_snapshot(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
+    averaged = ("training.average_last=4",)
+    stop(kill, (RunFolder, "finish", 1), tiny, *averaged, error=Killed)
+    (tiny.folder / "run/model.safetensors").unlink()
+    run = train(tiny.config(*averaged), resume=True)
+    assert newest_state(run)[1]["snapshots"] == [7, 14, 21]
+    assert "snapshots are left" not in capsys.readouterr().err
 
 
 def test_sigterm_while_a_state_is_written_waits_for_that_one_alone(
@@ -218,6 +246,15 @@ def test_sigterm_while_the_mean_is_measured(tiny: TinyProject, uninterrupted: Ca
     overrides = ("training.average_last=2",)
     stop(sigterm, (validation_module, "smoothed_loss_", 4), tiny, *overrides)
     assert_same_run(train(tiny.config(*overrides), resume=True), uninterrupted(*overrides))
+
+
+def test_the_mean_does_not_take_the_place_of_the_weights(tiny: TinyProject) -> None:
+    """A run that is stopped again while the mean is measured saves its state once more."""
+    overrides = ("training.average_last=2",)
+    stop(sigterm, (validation_module, "smoothed_loss_", 4), tiny, *overrides)
+    before, _ = newest_state(RunFolder(tiny.folder / "run"))
+    stop(sigterm, (validation_module, "smoothed_loss_", 1), tiny, *overrides, resume=True)
+    assert_same_tensors(newest_state(RunFolder(tiny.folder / "run"))[0], before)
 
 
 @pytest.mark.slow

@@ -216,14 +216,17 @@ def test_processes_draw_their_own_dropout(two: TinyProject) -> None:
 
 
 def test_another_number_of_processes_draws_anew_after_each_update(tiny: TinyProject) -> None:
-    trainer = trainer_of(tiny.config())
-    tensors = pack(trainer.learner.parallel, trainer.learner.update.optimizers, SINGLE_PROCESS)
-    trainer.learner.processes = FirstOfTwo()
     drawn = []
-    for step in (3, 3, 4):
-        trainer.resume(tensors, Progress(step=step))
-        drawn.append(torch.rand(3).tolist())
-    assert drawn[0] == drawn[1] != drawn[2]
+    for seed in (1, 2):
+        trainer = trainer_of(tiny.config(f"seed={seed}", f"output={tiny.folder}/{seed}"))
+        tensors = pack(trainer.learner.parallel, trainer.learner.update.optimizers, SINGLE_PROCESS)
+        trainer.learner.processes = FirstOfTwo()
+        for step in (3, 3, 4):
+            trainer.resume(tensors, Progress(step=step))
+            drawn.append(tuple(torch.rand(3).tolist()))
+    assert drawn[0] == drawn[1]
+    assert drawn[3] == drawn[4]
+    assert len(set(drawn)) == 4
 
 
 @pytest.mark.parametrize("name", INTERRUPTED)

@@ -44,6 +44,25 @@ def test_without_nccl_processes_still_meet(nccl: bool, backend: str, monkeypatch
     assert backends == [backend]
 
 
+@pytest.mark.parametrize(("rank", "order"), [(0, ["work", "gather"]), (1, ["gather", "work"])])
+def test_the_first_process_works_ahead_of_the_others(
+    rank: int, order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, done = group_of(rank, 2), []
+    monkeypatch.setattr(group, "gather", lambda *_: done.append("gather"))
+    with group.first_ahead():
+        done.append("work")
+    assert done == order
+
+
+def test_one_of_two_that_fail_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
+    groups, store = [group_of(rank, 2) for rank in range(2)], dist.HashStore()
+    for group in groups:
+        group._store = store
+    assert [group.is_first_to_report("a mistake") for group in groups] == [True, False]
+
+
 @pytest.mark.parametrize("by_torchrun", [True, False])
 def test_torchrun_cannot_end_a_process_that_is_about_to_report_the_death_of_another(
     by_torchrun: bool, monkeypatch: pytest.MonkeyPatch

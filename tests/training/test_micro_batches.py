@@ -9,7 +9,7 @@ import pytest
 from translate.config.training import TrainingConfig
 from translate.training.micro_batches import MicroBatches
 from translate.training.progress import Progress
-from translate.training.tracking import NoBar
+from translate.training.tracking import Bar, NoBar
 
 
 def learner(processes: int = 1) -> Any:
@@ -48,6 +48,14 @@ def test_a_batch_is_not_split_into_more_pieces_than_pairs() -> None:
     with pytest.raises(MemoryError):
         micro_batches.until_it_fits(work, [np.arange(8)])
     assert tried == [1, 2, 4, 8]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_to_change_is_told_for_as_many_processes(processes: int, capsys: pytest.CaptureFixture[str]) -> None:
+    several = learner(processes)
+    several.bar = Bar(total=1, done=0)
+    MicroBatches(several)._double()
+    assert ("train with fewer than 2 processes" in capsys.readouterr().err) == (processes == 2)
 
 
 def test_one_of_several_processes_does_not_try_again_alone() -> None:

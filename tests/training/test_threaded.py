@@ -15,7 +15,7 @@ from translate.data.batching import Batch
 from translate.model.dropout import Dropout, drawing_from
 from translate.training.build import build_update
 from translate.training.parallel import ParallelModel, Single
-from translate.training.threaded import ThreadedUpdate
+from translate.training.threaded import ThreadedUpdate, view_of
 from translate.training.update import Pass, Update
 
 BATCHES = [*UPDATES[0], *UPDATES[1]]
@@ -196,6 +196,10 @@ def test_gradients_are_moved_to_the_models_parameters() -> None:
     assert all(parameter.grad is None for parameter in other.parameters())
     for mine, theirs in zip(own.parameters(), other.parameters(), strict=True):
         assert mine.data_ptr() == theirs.data_ptr()
+
+
+def test_workers_train_a_model_that_was_in_use_before() -> None:
+    assert all(module.training for module in view_of(small_model().eval()).modules())
 
 
 @pytest.mark.parametrize(
