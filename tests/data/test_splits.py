@@ -43,7 +43,10 @@ def test_a_split_with_the_folder_in_which_it_is(name: str, tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     root = tmp_path / "corpora"
     write_split(tmp_path / "mt", name)
-    remedy = f"mt/{name}.de and mt/{name}.en: name two files, {{source: mt/{name}.de, target: mt/{name}.en}}."
+    remedy = (
+        f"mt/{name}.de and mt/{name}.en: name two files, {{source: mt/{name}.de, target: mt/{name}.en}} "
+        f"(--source mt/{name}.de --reference mt/{name}.en)."
+    )
     with pytest.raises(DataError) as caught:
         find_split(root, "mt/val", "de", "en")
     assert str(caught.value).endswith(f"In the working directory there are {remedy}")

@@ -148,9 +148,9 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
     if not is_folder(folder):
         beside = splits_in(folder_and_name(Path(), split)[0], source, target)
         if files_beside := next((beside[name] for name in names if name in beside), None):
-            remedy = "In the working directory there are {} and {}: name two files, {{source: {}, target: {}}}".format(
-                *files_beside, *files_beside
-            )
+            first, second = files_beside
+            remedy = f"In the working directory there are {first} and {second}: name two files, "
+            remedy += f"{{source: {first}, target: {second}}} (--source {first} --reference {second})"
     if ending:
         state += f" A split is named without the ending of its files: did you mean {split.removesuffix(ending)}?"
     also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
