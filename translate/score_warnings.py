@@ -16,11 +16,10 @@ from translate.text.casing import base_code
 UNSPACED = {"bo", "bod", "tib", "dz", "dzo", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
 CHINESE = {"zh", "zho", "chi", "cmn", "yue", "lzh", "wuu", "nan"}
 LONG_WORD = 15  # characters; a longer reference must be several words
-PIECES = re.compile(r"@@( |$)|(^| )[▁Ġ]| ##\w|￭")  # of subword-nmt, SentencePiece, GPT-2, BERT and OpenNMT
+PIECES = re.compile(r"@@( |$)|(^| )▁| ##\w|￭")  # of subword-nmt, SentencePiece, BERT and OpenNMT
 TOKENIZED = re.compile(r"\S [.,](\s|$)| &apos;| @-@ ")
 ENTITY = re.compile(r"&(?:\w+|#\d+|#x[0-9a-fA-F]+);")
-MISREAD = ("latin-1", "cp1252")  # encodings for which UTF-8 is often mistaken
-MANY, SOME = 0.1, 0.01  # shares of lines from which on a text is said to be so
+MANY, SOME = 0.1, 0.02  # shares of lines from which on a text is said to be so
 DIVERGED = "the loss is infinite or NaN: the model has diverged; lower training.optimizer.lr and start over"
 FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
@@ -103,14 +102,20 @@ def _has_entities(line: str) -> bool:
 
 
 def _is_misread(line: str) -> bool:
-    """Whether a line becomes another text if it is taken for UTF-8 that was read in another encoding."""
+    """Whether a line becomes another text if it is taken for UTF-8 that was read as Latin-1 or Windows-1252."""
     if line.isascii():
         return False
-    for encoding in MISREAD:
-        with suppress(UnicodeError):
-            line.encode(encoding).decode()
-            return True
+    with suppress(UnicodeError):
+        b"".join(map(_byte, line)).decode()
+        return True
     return False
+
+
+def _byte(character: str) -> bytes:
+    """The byte that Windows, and browsers, show as this character. UnicodeError if there is none."""
+    with suppress(UnicodeError):
+        return character.encode("cp1252")
+    return character.encode("latin-1")
 
 
 # What to look for, above which share of the lines a text seems to be so, and what to say.

@@ -208,8 +208,8 @@ def test_all_problems_at_once(call: Call, untrained: Project) -> None:
         (("--config", "x", "--resume", "--overwrite"), "argument --overwrite: not allowed with argument --resume"),
         (("--config", "x", "--resmue"), "unrecognized arguments: --resmue"),
         (
-            ("--config", "x", "--training.max_steps=3", "seed=2", "--x", "--data.root", "y"),
-            "unrecognized arguments: --training.max_steps=3 --x --data.root y; settings have no dashes: "
+            ("--config", "x", "--training.max_steps=3", "seed=2", "--x", "--data.root", "y.z"),
+            "unrecognized arguments: --training.max_steps=3 --x --data.root y.z; settings have no dashes: "
             "training.max_steps=3 data.root=…",
         ),
     ],

@@ -47,7 +47,7 @@ def test_a_name_with_several_meanings_means_the_nearest() -> None:
     assert our_name("batch_size", "training") == "training.batch"
     assert our_name("batch_size", "decoding") == "decoding.batch_tokens"
     assert our_name("--Max-Length", "decoding") == "decoding.max_extra"
-    assert our_name("max_len", "model") == "model.max_positions"
+    assert our_name("max_len", "model") == our_name("max_len", "model.encoder") == "model.max_positions"
     assert our_name("max_length", "model") == "data.filter.max_tokens"
     assert our_name("src", "data") == "data.source"
     assert our_name("src", "data.valid") == "data.valid.source"

@@ -43,21 +43,27 @@ def test_a_split_with_the_folder_in_which_it_is(name: str, tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     root = tmp_path / "corpora"
     write_split(tmp_path / "mt", name)
-    remedy = (
-        f"mt/{name}.de and mt/{name}.en: name two files, {{source: mt/{name}.de, target: mt/{name}.en}} "
-        f"(--source mt/{name}.de --reference mt/{name}.en)."
-    )
     with pytest.raises(DataError) as caught:
         find_split(root, "mt/val", "de", "en")
-    assert str(caught.value).endswith(f"In the working directory there are {remedy}")
+    files = f"{tmp_path}/mt/{name}.de and {tmp_path}/mt/{name}.en"
+    assert f" There are {files}: name these two files. Set data.root" in str(caught.value)
     (root / "mt").mkdir(parents=True)
     write_split(tmp_path, name)
     for split in ("mt/val", "mt/train", "val"):
         with pytest.raises(DataError) as caught:
             find_split(root, split, "de", "en")
-        assert "working directory" not in str(caught.value)
-    with pytest.raises(DataError, match=f"In the working directory there are {name}"):
+        assert "There are" not in str(caught.value)
+    with pytest.raises(DataError, match=f" There are {tmp_path}/{name}.de and "):
         find_split(tmp_path / "absent", "val", "de", "en")
+
+    def unreadable(folder: Path) -> list[Path]:
+        if (root / "absent") in (folder, *folder.parents):
+            return []
+        raise DataError("The folder cannot be read.")
+
+    monkeypatch.setattr("translate.data.splits.files_in", unreadable)
+    with pytest.raises(DataError, match="No split 'val'"):
+        find_split(root / "absent", "val", "de", "en")
 
 
 def test_the_folder_itself_comes_before_those_in_it(tmp_path: Path) -> None:

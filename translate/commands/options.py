@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +65,7 @@ def models_of(args: argparse.Namespace) -> list[Path]:
     from translate.runs import newest_model
 
     for path in args.checkpoint or ():
-        if not exists(path) and all(exists(Path(part)) for part in re.split("[:,]", str(path))):
+        if not exists(path) and all(map(os.path.isfile, re.split("[:,]", str(path)))):
             raise ConfigError(f"{path} names several files; for an ensemble, repeat --checkpoint")
     if args.checkpoint:
         return list(args.checkpoint)

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     args, unknown = parser.parse_known_intermixed_args(given)
     if unknown:
-        settings = [option.lstrip("-") for option in unknown if "=" in option or "." in option]
+        settings = [option.lstrip("-") for option in unknown if option[0] == "-" and set(option) & {"=", "."}]
         shown = " ".join(setting if "=" in setting else f"{setting}=…" for setting in settings)
         hint = f"; settings have no dashes: {shown}" if settings else ""
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")

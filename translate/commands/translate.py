@@ -171,8 +171,9 @@ def refuse_what_is_no_sentence(args: argparse.Namespace) -> None:
             )
             raise ConfigError(f"{sentence} is a file; {wanted} (to translate its name, give it on standard input)")
         if setting := re.match(r"decoding\.(\w+)=", sentence):
-            option = f"--{setting[1].replace('_', '-')} VALUE" if hasattr(args, setting[1]) else "--help lists them"
-            raise ConfigError(f"{sentence} is no sentence; settings of the search are options here: {option}")
+            has_option = setting[1] in (*OF_TRANSLATING, "max_source", "batch_tokens")
+            option = f"; write --{setting[1].replace('_', '-')} VALUE" if has_option else ", and no option here"
+            raise ConfigError(f"{sentence} is no sentence{option}")
 
 
 def unequal(path: Path, given: "Text", how: str) -> DataError:

@@ -3,21 +3,22 @@
 from collections.abc import Collection
 
 # Our settings, and their names elsewhere: in fairseq, JoeyNMT, OpenNMT-py, Sockeye, Hugging Face's Trainer, and
-# tutorials. A name with several meanings means the setting that is nearest to where it was found.
+# tutorials. A name with several meanings means the setting that is nearest to where it was found, and `section.name`
+# stands for one with a meaning of its own in that section of theirs.
 NAMES_ELSEWHERE = {
     "output": "model_dir save_dir output_dir save_model run_dir log_dir out_dir exp_dir checkpoint_dir run_name name",
     "seed": "random_seed manual_seed",
     "device": "use_cuda gpu use_gpu gpu_ranks no_cuda use_cpu",
     "processes": "world_size n_gpu num_gpus gpus n_gpus num_processes nproc_per_node",
     "data.root": "path folder data_path data_dir data_root dataset_dir",
-    "data.source": "src src_lang source_lang source_language",
-    "data.target": "tgt trg tgt_lang trg_lang target_lang target_language",
+    "data.source": "src src.lang src_lang source_lang source_language",
+    "data.target": "tgt trg tgt.lang trg.lang tgt_lang trg_lang target_lang target_language",
     "data.train": "train_data trainpref train_file train_path training_data corpus_1 corpora path_src path_tgt",
-    "data.train.source": "src path_src source_file source_lang source_language",
-    "data.train.target": "tgt trg path_tgt target_file tgt_lang target_lang target_language",
+    "data.train.source": "src path_src source_file",
+    "data.train.target": "tgt trg path_tgt target_file",
     "data.valid": "dev dev_path dev_data validation validpref valid_data validation_file eval_data val",
-    "data.valid.source": "src path_src source_file source_lang source_language",
-    "data.valid.target": "tgt trg path_tgt target_file tgt_lang target_lang target_language",
+    "data.valid.source": "src path_src source_file",
+    "data.valid.target": "tgt trg path_tgt target_file",
     "data.filter.max_tokens": "max_length max_len max_seq_len max_sent_length src_seq_length tgt_seq_length "
     "max_source_length max_target_length max_source_positions max_target_positions",
     "data.filter.repeated": "dedup deduplicate drop_duplicates",
@@ -28,17 +29,17 @@ NAMES_ELSEWHERE = {
     "text.tokenizer.max_size": "voc_limit max_vocab_size num_words nwordssrc nwordstgt",
     "text.tokenizer.min_freq": "voc_min_freq thresholdsrc thresholdtgt src_words_min_frequency min_count "
     "word_min_count",
-    "text.tokenizer.dropout": "dropout_rate bpe_dropout",
     "text.tokenizer.lowercase": "lower lower_case do_lower_case",
     "model.d_model": "emb_size embedding_dim embed_dim emb_dim embedding_size hid_dim hidden_dim word_vec_size "
     "encoder_embed_dim decoder_embed_dim model_dim hidden_size rnn_size transformer_model_size num_embed",
     "model.ffn": "ff_size d_ff ff_dim dim_ff feed_forward dim_feedforward pf_dim transformer_ff ffn_dim "
     "encoder_ffn_dim decoder_ffn_dim d_inner encoder_ffn_embed_dim decoder_ffn_embed_dim intermediate_size",
     "model.encoder_layers": "num_layers n_layers layers num_encoder_layers enc_layers num_hidden_layers",
-    "model.decoder_layers": "num_decoder_layers dec_layers",
+    "model.decoder_layers": "num_decoder_layers dec_layers decoder.num_layers",
     "model.heads": "num_heads n_heads nhead attention_heads encoder_attention_heads decoder_attention_heads "
     "num_attention_heads",
     "model.dropout": "hidden_dropout embed_dropout emb_dropout dropout_rate",
+    "text.tokenizer.dropout": "dropout_rate bpe_dropout",
     "model.attention_dropout": "attn_dropout",
     "model.ffn_dropout": "activation_dropout relu_dropout",
     "model.norm": "norm_first normalize_before pre_norm prenorm layer_norm encoder_normalize_before "
@@ -46,12 +47,13 @@ NAMES_ELSEWHERE = {
     "model.activation": "activation_fn activation_function hidden_act",
     "model.positions": "position_encoding positional_encoding pos_encoding learned_pos encoder_learned_pos "
     "decoder_learned_pos position_embedding_type",
-    "model.max_positions": "max_position_embeddings max_len",
+    "model.max_positions": "max_position_embeddings max_len max_seq_len",
     "model.tie": "tied_embeddings tied_softmax share_embeddings share_all_embeddings share_decoder_embeddings "
     "share_decoder_input_output_embed tie_word_embeddings tie_embeddings tie_weights weight_tying",
     "training.max_epochs": "epochs num_epochs n_epochs num_train_epochs max_epoch max_num_epochs",
     "training.max_steps": "updates max_updates max_update train_steps total_steps num_steps training_steps",
     "training.batch": "batch_size per_device_train_batch_size train_batch_size",  # in sentences or in tokens
+    "training.batch.max_sentences": "batch_size",
     "training.batch.max_tokens": "tokens_per_batch max_batch_tokens",
     "training.batch.accumulate": "gradient_accumulation_steps gradient_accumulation update_freq update_interval accum "
     "batch_multiplier accum_count accumulation_steps grad_accum",
@@ -86,7 +88,8 @@ NAMES_ELSEWHERE = {
     "decoding.max_ratio": "max_len_a",
     "decoding.max_extra": "max_len_b max_output_length max_new_tokens max_length max_len generation_max_length",
     "decoding.max_source": "max_source_length max_input_length",
-    "decoding.batch_tokens": "batch_size max_batch_tokens eval_batch_size per_device_eval_batch_size",
+    "decoding.batch_tokens": "batch_size testing.batch_size max_batch_tokens eval_batch_size "
+    "per_device_eval_batch_size",
 }
 
 # What there is instead of settings of others.
@@ -133,7 +136,7 @@ def our_name(key: str, home: str, known: Collection[str] = ()) -> str | None:
 
     `known` are the keys of the section of the chosen kind, which come before those of another kind.
     """
-    found = [ours for ours, names in NAMES_ELSEWHERE.items() if _plain(key) in names.split()]
+    found = [ours for ours, names in NAMES_ELSEWHERE.items() if ours != home and _plain(key) in names.split()]
 
     def distance(ours: str) -> tuple[bool, bool, bool]:
         section, _, name = ours.rpartition(".")

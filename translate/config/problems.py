@@ -26,6 +26,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from typing import Any
 
@@ -47,6 +48,7 @@ from translate.config.schema import Config
 from translate.config.section import ConflictError, Section
 
 KeyPath = tuple[str | int, ...]  # keys, and indices of sections in a list
+MOST_INSIDE = 12  # keys of an unknown section of which is said what they are called here
 _BOOLEAN_WORDS = {"yes": True, "on": True, "no": False, "off": False}
 
 
@@ -210,21 +212,33 @@ def _meant_by_key(path: KeyPath, known: list[str], values: dict[str, Any]) -> st
     fitting = [name for name in known if not is_section or sections_below(name, _sections_at(above, values))]
     if near := difflib.get_close_matches(key, fitting, n=1):
         return f"did you mean {near[0]!r}?"
-    if is_section and (inside := _names_inside(value, home)):
-        return f"in it, {', '.join(inside)}"
+    if is_section and (inside := _names_inside(key, value, home)):
+        return f"in it, {', '.join(inside[:MOST_INSIDE])}"
     return f"allowed here: {', '.join(known)}"
 
 
-def _names_inside(section: dict[Any, Any], home: str) -> list[str]:
-    """What the keys of a section are called here, where it is one of another toolkit."""
+def _names_inside(name: str, section: dict[Any, Any], home: str) -> list[str]:
+    """What the keys of a section are called here, where it is one of another toolkit, called `name` there."""
     found = []
     for key, value in section.items():
-        homes = {where for where, known in all_sections() if key in known.model_fields}
-        ours = f"{homes.pop()}.{key}".lstrip(".") if len(homes) == 1 else our_name(str(key), home)
         if isinstance(value, dict):
-            found += _names_inside(value, home)
-        elif ours:
+            found += _names_inside(str(key), value, home)
+            continue
+        homes = _homes().get(key, [])
+        same = f"{homes[0]}.{key}" if len(homes) == 1 and homes[0] else None
+        if ours := same or our_name(f"{name}.{key}", home) or our_name(str(key), home):
             found.append(f"{key} is {ours}")
+    return list(dict.fromkeys(found))
+
+
+@cache
+def _homes() -> dict[str, list[str]]:
+    """The paths of the sections that have a key."""
+    found: dict[str, list[str]] = {}
+    for home, section in all_sections():
+        for key in section.model_fields:
+            if home not in found.setdefault(key, []):
+                found[key].append(home)
     return found
 
 

@@ -146,11 +146,10 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         remedy += ", or train with data.download=true to download Multi30k"
     state += what_is_no_file(root, [f"{split}.{source}", f"{split}.{target}"])
     if not is_folder(folder):
-        beside = splits_in(folder_and_name(Path(), split)[0], source, target)
-        if files_beside := next((beside[name] for name in names if name in beside), None):
-            first, second = files_beside
-            remedy = f"In the working directory there are {first} and {second}: name two files, "
-            remedy += f"{{source: {first}, target: {second}}} (--source {first} --reference {second})"
+        with suppress(DataError, OSError):  # The working directory may be unreadable, or gone.
+            beside = splits_in(folder_and_name(Path.cwd(), split)[0], source, target)
+            if found := next((beside[name] for name in names if name in beside), None):
+                state += f" There are {found[0]} and {found[1]}: name these two files."
     if ending:
         state += f" A split is named without the ending of its files: did you mean {split.removesuffix(ending)}?"
     also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""

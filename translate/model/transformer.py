@@ -72,8 +72,7 @@ class DecoderState:
 
     def _select(self, rows: Tensor) -> None:
         """Continue only these rows, which the next step copies anyway, to append to them."""
-        if self.length:
-            self.rows = rows if self.rows is None else self.rows[rows]
+        self.rows = rows if self.rows is None else self.rows[rows]
 
 
 class SourceEncoder(nn.Module):
@@ -159,7 +158,10 @@ class Transformer(SourceEncoder):
         return DecoderState(keys_values, source_mask_B11S)
 
     def step(self, last_BK: Tensor, state: DecoderState) -> Tensor:
-        """Log-probabilities (B, K, V) of what follows `last_BK`, the newest token of each; advances `state`."""
+        """Log-probabilities (B, K, V) of what follows `last_BK`, the newest token of each; advances `state`.
+
+        Not differentiable after `reorder` or `keep`.
+        """
         x_R1D = self.target_embedding(last_BK.reshape(-1, 1), start=state.length)
         for i, layer in enumerate(self._decoder_layers):
             x_R1D, state.past[i] = layer(x_R1D, state.past[i], state.source[i], state.source_mask_B11S, state.rows)
