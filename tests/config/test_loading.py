@@ -252,12 +252,22 @@ class TestPaths:
         assert load("data: {root: ~/corpus}").data.root == Path.cwd() / "home/corpus"
         assert load("data: {root: ~root/corpus}").data.root == Path.cwd() / "configs/~root/corpus"  # just a name
 
+    @pytest.mark.parametrize("path", ["$HOME/corpus", "${DATA_2}/corpus"])
+    def test_a_variable_is_not_expanded(self, path: str) -> None:
+        with pytest.raises(ConfigError) as caught:
+            load(f"data: {{root: '{path}'}}")
+        what = f"{path}: variables of the environment are not expanded; ~/ is your home folder"
+        assert str(caught.value).endswith(f".yaml:1: root: {what}")
+        assert load("data: {root: a$b/$c}").data.root == Path.cwd() / "configs/a$b/$c"
+
     def test_no_home_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def unknown(path: Path) -> Path:
             raise RuntimeError("Could not determine home directory.")
 
         monkeypatch.setattr(Path, "expanduser", unknown)
-        with pytest.raises(ConfigError, match=r"^~/corpus: the home folder is not known; set HOME, or write the whole"):
+        with pytest.raises(
+            ConfigError, match=r"\.yaml:1: root: ~/corpus: the home folder is not known; set HOME, or write the whole"
+        ):
             load("data: {root: ~/corpus}")
 
     def test_a_name_that_is_not_utf8(self, monkeypatch: pytest.MonkeyPatch) -> None:

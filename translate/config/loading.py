@@ -5,6 +5,7 @@ what a config may contain.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import NoneType
@@ -212,7 +213,10 @@ def _plain(given: Given, sections: Sequence[type[Section]]) -> Any:
         values[key] = _plain(child, below(key, sections))
         for field in fields_named(key, sections):
             if isinstance(child.value, str) and is_path(field):
-                values[key] = str(_absolute(child.value, child.folder))
+                try:
+                    values[key] = str(_absolute(child.value, child.folder))
+                except ConfigError as error:
+                    raise ConfigError(f"{child.place}: {key}: {error}") from error
             if isinstance(child.value, dict) and len(sections_at(field)) > 1:
                 values[key].setdefault("kind", field.default.kind)
     return values
@@ -226,6 +230,8 @@ def _absolute(path: str, folder: Path) -> Path:
 
 
 def _expand_home(path: str) -> Path:
+    if re.match(r"\$\w+/|\$\{\w+\}/", path):
+        raise ConfigError(f"{path}: variables of the environment are not expanded; ~/ is your home folder")
     try:
         return Path(path).expanduser() if path.startswith("~/") else Path(path)
     except RuntimeError as error:  # as in a container, for a user that the system does not know
