@@ -97,7 +97,7 @@ INSTEAD = {
     "evaluate.py --split NAME scores any split": "test test_data testpref",
     "batches come in a new random order in each epoch": "shuffle",
     "training.batch has max_tokens and max_sentences": "batch_type",
-    "making a batch takes 0.3 ms and no process of its own": "num_workers dataloader_num_workers",
+    "there is nothing to set for making batches": "num_workers dataloader_num_workers",
     "the loss is cross-entropy; training.label_smoothing smooths it": "criterion loss loss_fn",
     "training.start_from begins with a new optimizer, --resume goes on with the saved one": "reset_optimizer "
     "reset_scheduler reset_optim",
