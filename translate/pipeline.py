@@ -89,7 +89,7 @@ def train(
         # In bfloat16, oneDNN also allocates memory for machine code, and two workers with one heap were slower.
         keep_memory(one_heap=dtype is torch.float32)
 
-    model = prepare_model(config, text, plan, start, device)
+    model = prepare_model(config, text, plan, start, device, processes.local_count)
     del start  # Its weights take as much memory as the model.
     processes.seed_each_process(config.seed)
     about = origin(text, device, dtype)

@@ -11,13 +11,17 @@ from translate.config.schema import Config
 from translate.data.batching import BatchPlan
 from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset, Indices
-from translate.errors import CheckpointError, DataError
+from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.build import Model
 from translate.model.plain import make_plain
-from translate.model_file import SavedModel, fresh_model, load_weights
+from translate.model_file import SavedModel, WithoutDrawing, fresh_model, load_weights
 from translate.paths import resolved
 from translate.preparing import PreparedText
 from translate.runs import RunFolder
+from translate.training.free_memory import free_memory
+from translate.training.memory import size, whole_bytes
+
+SMALLER = "lower model.d_model, model.ffn or the vocabulary"
 
 
 def load_start(config: Config, *, resume: bool) -> SavedModel | None:
@@ -56,16 +60,22 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
 
 
 def prepare_model(
-    config: Config, text: PreparedText, plan: BatchPlan, start: SavedModel | None, device: torch.device
+    config: Config,
+    text: PreparedText,
+    plan: BatchPlan,
+    start: SavedModel | None,
+    device: torch.device,
+    processes: int = 1,
 ) -> Model:
-    """The model with which training begins.
+    """The model with which training begins; each of so many processes of this machine makes one.
 
     Raises:
         DataError: a sentence is too long for the model's learned positions.
         TrainingError: there is not enough memory for its weights.
     """
     torch.manual_seed(config.seed)
-    with explained_lack_of_memory(lambda: "for the model's weights; lower model.d_model, model.ffn or the vocabulary"):
+    with explained_lack_of_memory(lambda: f"for the model's weights; {SMALLER}"):
+        refuse_too_large(config, text, processes)
         model = fresh_model(config, *text.codecs).to(device)
     if start:
         load_weights(model, start.weights)
@@ -77,6 +87,15 @@ def prepare_model(
     every = np.arange(len(text.valid_set))
     check_lengths(model, text.valid_set, every, text.valid, f"{remedy} (validation text is never dropped)")
     return model
+
+
+def refuse_too_large(config: Config, text: PreparedText, processes: int) -> None:
+    """TrainingError if memory does not hold the weights; Linux would kill the process while it draws them."""
+    with WithoutDrawing():  # Memory that nothing was written to takes no room.
+        weights = processes * whole_bytes(fresh_model(config, *text.codecs).parameters())
+    if weights > (free := free_memory(torch.device("cpu"))):
+        each = f" of {processes} processes" if processes > 1 else ""
+        raise TrainingError(f"the model's weights{each} take {size(weights)}, and {size(free)} are free; {SMALLER}")
 
 
 def check_lengths(model: Model, dataset: Dataset, indices: Indices, text: TextPair, remedy: str) -> None:
