@@ -21,6 +21,7 @@ from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import write_tensors
 from translate.training.checkpoint import StateStore
+from translate.training.states import States
 from translate.training.writer import Writer
 
 pytestmark = pytest.mark.slow
@@ -71,6 +72,55 @@ def test_a_folder_that_is_moved_is_not_made_again(tiny: TinyProject, uninterrupt
     assert "its folder does not exist" in str(error)
     assert not run.exists()
     assert_same_run(train(tiny.config(f"output={elsewhere}"), resume=True), uninterrupted())
+
+
+def held_back(patch: pytest.MonkeyPatch, until: tuple[Any, str, int]) -> None:
+    """Let the first state not be written before this call."""
+    go_on = Event()
+    at_call(patch, StateStore, "_write", 1, lambda: go_on.wait(60))
+    at_call(patch, *until, go_on.set)
+
+
+def states_copied(patch: pytest.MonkeyPatch) -> list[int]:
+    """After which updates states are copied from now on."""
+    save, steps = StateStore.save, []
+
+    def noted(self: StateStore, step: int, *state: Any) -> None:
+        steps.append(step)
+        save(self, step, *state)
+
+    patch.setattr(StateStore, "save", noted)
+    return steps
+
+
+def test_training_goes_on_while_a_slow_disk_writes_a_state(
+    tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """States that are due in the meantime, as after updates 4 to 8, are one later state."""
+    monkeypatch.setattr("translate.training.states.PATIENCE", 0.01)
+    steps = states_copied(monkeypatch)
+    held_back(monkeypatch, update(9))
+    run = train(tiny.config("training.checkpoint_every=2"))
+    assert steps[0] == 2
+    assert steps[1] >= 9
+    assert_same_run(run, uninterrupted("training.checkpoint_every=2"))
+
+
+def test_training_waits_for_a_disk_that_is_quick_enough(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = states_copied(monkeypatch)
+    at_call(monkeypatch, StateStore, "_write", 1, lambda: time.sleep(0.2))
+    train(tiny.config("training.checkpoint_every=1", "training.max_steps=4"))
+    assert steps == [1, 2, 3, 4]
+
+
+def test_a_late_state_is_saved_when_the_run_is_over(
+    tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("translate.training.states.PATIENCE", 0.01)
+    held_back(monkeypatch, (States, "finish", 1))
+    run = train(tiny.config("training.checkpoint_every=2"))
+    assert newest_state(run)[1]["step"] == 21
+    assert_same_run(run, uninterrupted("training.checkpoint_every=2"))
 
 
 def test_only_a_state_that_is_still_being_written_is_unwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,16 @@ def test_the_next_of_a_kind_waits(writer: Writer) -> None:
     assert disk.written == [("first", 6.0), ("second", 12.0)]
 
 
+def test_a_kind_is_free_once_its_last_file_is_written(writer: Writer) -> None:
+    disk = Disk()
+    assert writer.is_free("states", 0.0)
+    writer.later("states", weights(1.0), disk.write("states"))
+    assert not writer.is_free("states", 0.01)
+    assert writer.is_free("model", 0.0)
+    threading.Timer(0.1, disk.free.set).start()
+    assert writer.is_free("states", PATIENCE)
+
+
 def test_transposed_and_other_shapes(writer: Writer) -> None:
     found: list[dict[str, Tensor]] = []
     matrix = torch.arange(6.0).reshape(2, 3)

@@ -181,7 +181,9 @@ class TrainingConfig(Section):
         None, description="Updates between validations. Default: once per epoch."
     )
     checkpoint_every: PositiveInt | None = Field(
-        None, description="Updates between saved training states, in addition to the one at every validation."
+        None,
+        description="Updates between saved training states, in addition to the one at every validation. A state is "
+        "saved later if the disk is still writing the previous one.",
     )
     keep_last: PositiveInt = Field(2, description="Number of training states to keep.")
     average_last: Annotated[int, Field(ge=2)] | None = Field(

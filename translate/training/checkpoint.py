@@ -49,6 +49,10 @@ class StateStore:
         """Allocate the buffers into which `save` copies such tensors, in the background."""
         self._writer.reserve(str(self.folder), tensors)
 
+    def is_free(self, seconds: float) -> bool:
+        """Whether `save` would copy a state at once, because no earlier one is being written; see Writer.is_free."""
+        return self._writer.is_free(str(self.folder), seconds)
+
     def unwritten(self) -> int | None:
         """The update after which the newest state was copied, if that state is not written yet."""
         return None if self._newest is None or self._newest[1].done() else self._newest[0]

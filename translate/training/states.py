@@ -16,6 +16,8 @@ from translate.training.parallel import ParallelModel
 from translate.training.processes import Processes, seed_of
 from translate.training.progress import Progress
 
+PATIENCE = 0.5  # seconds that training waits for the previous state to be written before it goes on
+
 
 class States:
     """Saves and restores a learner. All processes take part; the first one writes.
@@ -29,6 +31,7 @@ class States:
         self.store = store
         self.identity = identity
         self.saved_step = -1  # after which this process has saved the newest state
+        self.is_late = False  # whether a state is due that could not be saved yet
 
     def restore(self, tensors: dict[str, Tensor], progress: Progress, seed: int) -> None:
         """Set the learner to what a state holds; `seed` is for random states of another number of processes."""
@@ -41,6 +44,17 @@ class States:
         tensors = self._tensors()
         self.learner.processes.on_first(lambda: self.store.reserve(tensors))
 
+    def save_or_be_late(self) -> None:
+        """Save the state as it is now, unless a slow disk is still writing the previous one: see `save_if_late`."""
+        patience = 0.0 if self.is_late else PATIENCE
+        self.is_late = True
+        self.save_if_late(patience)
+
+    def save_if_late(self, patience: float = 0.0) -> None:
+        """If a state is due, save it as soon as the previous one is written, so that training need not wait."""
+        if self.is_late and self.learner.processes.on_first(lambda: self.store.is_free(patience)):
+            self.save()
+
     def save(self) -> None:
         """Copy the state as it is now; it is written while training continues."""
         progress = self.learner.progress
@@ -49,6 +63,7 @@ class States:
         tensors = self._tensors()
         self.learner.processes.on_first(lambda: self.store.save(progress.step, tensors, values))
         self.saved_step = progress.step
+        self.is_late = False
 
     def save_at_the_end(self) -> None:
         """Save a run that stops, unless an earlier state is still being written, and wait until that is done."""
@@ -63,6 +78,12 @@ class States:
                 f"the training state after update {unwritten} was still being written and is kept as the last one; "
                 f"updates to repeat when resuming: {step - unwritten}"
             )
+        self.wait()
+
+    def finish(self) -> None:
+        """Save the state of a run that is over if it is late, and wait until all is written; raises as `wait`."""
+        if self.is_late:
+            self.save()
         self.wait()
 
     def check(self) -> None:

@@ -96,7 +96,7 @@ class Trainer:
         try:
             with explained_lack_of_memory(lambda: f"at update {self.progress.step + 1}; {self.learner.remedies()}"):
                 self._loop()
-                self.states.wait()
+                self.states.finish()
         except Interrupted:
             self.states.save_at_the_end()
             raise
@@ -165,7 +165,9 @@ class Trainer:
         if self._validation_is_due():
             self._validate()
         elif self._state_is_due():
-            self.states.save()
+            self.states.save_or_be_late()
+        else:
+            self.states.save_if_late()
 
     def _update(self, batches: list[Indices], pairs_of_updates: Iterator[Pairs]) -> None:
         """One update of the weights, from the gradients of all `batches` together."""
@@ -238,7 +240,7 @@ class Trainer:
     def _validate(self) -> None:
         self._log()
         self.selection.validate()
-        self.states.save()
+        self.states.save_or_be_late()
 
     def _log(self) -> None:
         """Write a row of the metrics log: loss and speed since the last row."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 
 import torch
 from torch import Tensor
@@ -50,6 +51,10 @@ class Writer:
                 copy.zero_()
 
         self._do(kind, touch)
+
+    def is_free(self, kind: str, seconds: float) -> bool:
+        """Whether `later` would not wait for the previous file of this kind; known after at most so many seconds."""
+        return kind not in self._last_of or bool(wait_for([self._last_of[kind]], seconds).done)
 
     def check(self) -> None:
         """CheckpointError if a file could not be written."""
