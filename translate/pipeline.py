@@ -110,7 +110,7 @@ def train(
     # text, because a config that extends the written one may be for other text.
     processes.on_first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
     warn_of_settings(config, trainer)
-    log.info("%s", describe(learner, text.codecs))
+    log.info("%s", describe(learner, text.codecs, config.text.joint_vocabulary))
     resumed_after = trainer.progress.step
     seconds = {"text_seconds": text_seconds, **run_trainer(trainer, run, writer)}
     seconds["seconds"] = time.perf_counter() - started
@@ -312,21 +312,23 @@ def warn_of_settings(config: Config, trainer: Trainer) -> None:
         )
 
 
-def describe(learner: Learner, codecs: tuple[Codec, Codec]) -> str:
+def describe(learner: Learner, codecs: tuple[Codec, Codec], joint: bool) -> str:
     """What is trained, and on what."""
     parameters = sum(parameter.numel() for parameter in learner.model.parameters())
     processes, workers = learner.processes.count, learner.update.workers
     shared = "" if processes == 1 else f"{processes} processes ({learner.config.parallel}) of "
     shared += "" if workers == 1 else f"{workers} workers of "
     return (
-        f"model: {parameters:,} parameters, {describe_codecs(*codecs)}; training on {learner.device}, {shared}"
+        f"model: {parameters:,} parameters, {describe_codecs(*codecs, joint)}; training on {learner.device}, {shared}"
         f"{torch.get_num_threads() // workers} CPU thread(s), in {name_of(learner.update.dtype)}"
     )
 
 
-def describe_codecs(source: Codec, target: Codec) -> str:
-    """The sizes of the vocabularies, or of the vocabulary and the labels."""
+def describe_codecs(source: Codec, target: Codec, joint: bool) -> str:
+    """The sizes of the vocabularies, of a joint one, or of the vocabulary and the labels."""
     if target.holds_labels:
         return f"vocabulary of {len(source.vocabulary)} ({source.language}), {len(target.vocabulary.words)} labels"
+    if joint:
+        return f"a joint vocabulary of {len(source.vocabulary)}"
     sides = [f"{len(codec.vocabulary)} ({codec.language})" for codec in (source, target)]
     return f"vocabularies of {' and '.join(sides)}"

@@ -215,6 +215,17 @@ def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.Lo
     assert told == ["WARNING"]
 
 
+@pytest.mark.parametrize(
+    ("joint", "told"), [("true", r"a joint vocabulary of \d+"), ("false", r"vocabularies of \d+ \(de\) and \d+ \(en\)")]
+)
+def test_whether_languages_share_a_vocabulary_is_said(
+    joint: str, told: str, tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "translate")
+    train(tiny.config(f"text.joint_vocabulary={joint}", "training.max_steps=1"))
+    assert re.search(rf"model: [\d,]+ parameters, {told}; training on cpu, ", caplog.text)
+
+
 def test_validation_text_without_spaces_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     corpus, warning = tiny.folder / "corpus", "most references have no spaces, but BLEU splits words at spaces"
     for apart in (" ", ""):
