@@ -117,10 +117,36 @@ def test_a_late_state_is_saved_when_the_run_is_over(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("translate.training.states.PATIENCE", 0.01)
-    held_back(monkeypatch, (States, "finish", 1))
+    held_back(monkeypatch, (States, "save_what_is_late", 1))
     run = train(tiny.config("training.checkpoint_every=2"))
     assert newest_state(run)[1]["step"] == 21
     assert_same_run(run, uninterrupted("training.checkpoint_every=2"))
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_a_late_state_is_saved_before_the_mean_is_measured(
+    tiny: TinyProject, uninterrupted: Callable[..., RunFolder]
+) -> None:
+    """If the run is resumed then, the mean is measured once more, and has one row in the log."""
+    overrides = ("training.average_last=2", "training.checkpoint_every=20")
+    write, go_on = StateStore._write, Event()
+
+    def slowly(self: StateStore, step: int, *state: Any) -> None:
+        assert step != 20 or go_on.wait(60)
+        write(self, step, *state)
+
+    def kill() -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("translate.training.states.PATIENCE", 0.01)
+        patch.setattr(StateStore, "_write", slowly)
+        at_call(patch, States, "save_what_is_late", 1, go_on.set)
+        stop(kill, (RunFolder, "finish", 1), tiny, *overrides, error=Killed)
+    assert_same_run(train(tiny.config(*overrides), resume=True), uninterrupted(*overrides))
 
 
 def test_only_a_state_that_is_still_being_written_is_unwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,11 +80,10 @@ class States:
             )
         self.wait()
 
-    def finish(self) -> None:
-        """Save the state of a run that is over if it is late, and wait until all is written; raises as `wait`."""
+    def save_what_is_late(self) -> None:
+        """If a state is due, save it even if that has to wait for the previous one: no update comes any more."""
         if self.is_late:
             self.save()
-        self.wait()
 
     def check(self) -> None:
         """CheckpointError, in the process that writes, if a file could not be written."""

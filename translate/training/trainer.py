@@ -96,7 +96,7 @@ class Trainer:
         try:
             with explained_lack_of_memory(lambda: f"at update {self.progress.step + 1}; {self.learner.remedies()}"):
                 self._loop()
-                self.states.finish()
+                self.states.wait()
         except Interrupted:
             self.states.save_at_the_end()
             raise
@@ -117,6 +117,7 @@ class Trainer:
             self.learner.bar.say(
                 f"early stopping (training.patience): validations without a better model: {found_nothing}"
             )
+        self.states.save_what_is_late()  # Not after the mean, which a resumed run measures again.
         self.selection.measure_mean()
 
     def _rehearse(self) -> None:
