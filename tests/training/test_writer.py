@@ -81,6 +81,18 @@ def test_a_kind_is_free_once_its_last_file_is_written(writer: Writer) -> None:
     assert writer.is_free("states", PATIENCE)
 
 
+def test_buffers_are_reserved_without_waiting_and_change_nothing_that_is_not_written(writer: Writer) -> None:
+    """As after the first update of a run that has saved the model which it starts from."""
+    disk = Disk()
+    writer.later("states", weights(2.0), disk.write("states"))
+    writer.reserve("states", weights(0.0))
+    assert disk.written == []
+    disk.free.set()
+    writer.later("states", weights(3.0), disk.write("states"))
+    writer.wait()
+    assert disk.written == [("states", 12.0), ("states", 18.0)]
+
+
 def test_transposed_and_other_shapes(writer: Writer) -> None:
     found: list[dict[str, Tensor]] = []
     matrix = torch.arange(6.0).reshape(2, 3)

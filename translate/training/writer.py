@@ -37,13 +37,18 @@ class Writer:
             CheckpointError: an earlier file could not be written.
         """
         self.check()
+        if kind in self._last_of:
+            self._last_of[kind].result()
         copies = self._memory_for(kind, tensors)
         for name, tensor in tensors.items():
             copies[name].copy_(tensor.detach())
         return self._do(kind, lambda: write(copies))
 
     def reserve(self, kind: str, tensors: Mapping[str, Tensor]) -> None:
-        """Let the thread allocate and fill buffers for such tensors, so that even the first copy is quick."""
+        """Let the thread allocate and fill buffers for such tensors, so that even the first copy is quick.
+
+        It does so after it has written the previous file of this kind, which may be in the same buffers.
+        """
         copies = self._memory_for(kind, tensors)
 
         def touch() -> None:
@@ -71,8 +76,6 @@ class Writer:
         self._thread.shutdown()
 
     def _memory_for(self, kind: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        if kind in self._last_of:
-            self._last_of[kind].result()
         known = self._copies.get(kind, {})
         self._copies[kind] = {
             name: known[name]
