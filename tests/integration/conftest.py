@@ -34,3 +34,9 @@ def uninterrupted(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -
         return train(TinyProject(tiny_corpus, tmp_path_factory.mktemp("uninterrupted")).config(*overrides))
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which states these tests find does not depend on how soon the disk writes them."""
+    monkeypatch.setattr("translate.training.states.PATIENCE", 60.0)
