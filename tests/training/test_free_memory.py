@@ -44,8 +44,8 @@ def test_of_a_container(system: Path) -> None:
     write(system / "groups/pod/one/memory.current", "100\n")
     write(system / "groups/pod/memory.max", "1000\n")
     write(system / "groups/pod/memory.current", "700\n")
-    write(system / "groups/pod/memory.stat", "anon 600\ninactive_file 50\n")
-    assert free_memory(CPU) == 350
+    write(system / "groups/pod/memory.stat", "anon 600\ninactive_file 50\nactive_file 20\n")
+    assert free_memory(CPU) == 370
     write(system / "groups/pod/one/memory.max", "300\n")
     assert free_memory(CPU) == 200
     write(system / "groups/pod/one/memory.current", "301\n")
@@ -56,8 +56,8 @@ def test_of_a_container_of_the_first_version(system: Path) -> None:
     write(system / "proc/self/cgroup", "5:cpu,cpuacct:/box\n4:memory:/box\n")
     write(system / "groups/memory/box/memory.limit_in_bytes", "1000\n")
     write(system / "groups/memory/box/memory.usage_in_bytes", "900\n")
-    write(system / "groups/memory/box/memory.stat", "inactive_file 1\ntotal_inactive_file 30\n")
-    assert free_memory(CPU) == 130
+    write(system / "groups/memory/box/memory.stat", "inactive_file 1\ntotal_inactive_file 30\ntotal_active_file 5\n")
+    assert free_memory(CPU) == 135
 
 
 def test_nothing_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,10 @@ import torch
 
 PROC, CONTROL_GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 # For cgroups v2 and v1 of Linux, by the controllers in /proc/self/cgroup: the files with a group's limit and usage, and
-# the field of memory.stat for cached files, which count as usage but can be evicted.
+# what precedes the fields of memory.stat for cached files, which count as usage but can be evicted.
 VERSIONS = {
-    "": ("memory.max", "memory.current", "inactive_file"),
-    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    "": ("memory.max", "memory.current", ""),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
 }
 
 
@@ -43,13 +43,16 @@ def _of_control_groups(memberships: Path, mounted: Path) -> float:
     return least
 
 
-def _left_in(group: Path, most: str, used: str, cached: str) -> float:
+def _left_in(group: Path, most: str, used: str, prefix: str) -> float:
     try:
         limit = float((group / most).read_text(encoding="ascii"))  # "max" where there is none
         taken = float((group / used).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return math.inf
-    return max(0.0, limit - taken + _numbers(group / "memory.stat").get(cached, 0))
+    numbers = _numbers(group / "memory.stat")
+    # Also those that were read more than once ("active"), as the text of a large corpus is.
+    cached = sum(numbers.get(f"{prefix}{kind}_file", 0) for kind in ("inactive", "active"))
+    return max(0.0, limit - taken + cached)
 
 
 def _numbers(path: Path) -> dict[str, int]:
