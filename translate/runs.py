@@ -92,9 +92,11 @@ class RunFolder:
         if self.has_states() or self.finished.exists():
             return False
         with suppress(OSError, ValueError):
-            # Each validation is followed by a state: after two of them, states have been removed.
+            # Each validation is followed by a state, and a killed process leaves what it was writing. So after two
+            # validations, states have been removed, unless the first is still unfinished.
             validations = self.metrics.read_bytes().count(b'"kind": "validation"') if self.metrics.exists() else 0
-            return validations < 2 and self.config.read_text(encoding="utf-8") == WRITTEN + config
+            before_first = validations < 2 or any(self.states.glob(".step-*"))
+            return before_first and self.config.read_text(encoding="utf-8") == WRITTEN + config
         return False
 
     def damage_of_model(self) -> str | None:

@@ -252,13 +252,13 @@ class TestPaths:
         assert load("data: {root: ~/corpus}").data.root == Path.cwd() / "home/corpus"
         assert load("data: {root: ~root/corpus}").data.root == Path.cwd() / "configs/~root/corpus"  # just a name
 
-    @pytest.mark.parametrize("path", ["$HOME/corpus", "${DATA_2}/corpus"])
+    @pytest.mark.parametrize("path", ["$HOME/corpus", "${DATA_2}/corpus", "/scratch/$USER/corpus", "$CORPUS"])
     def test_a_variable_is_not_expanded(self, path: str) -> None:
         with pytest.raises(ConfigError) as caught:
             load(f"data: {{root: '{path}'}}")
         what = f"{path}: variables of the environment are not expanded; ~/ is your home folder"
         assert str(caught.value).endswith(f".yaml:1: root: {what}")
-        assert load("data: {root: a$b/$c}").data.root == Path.cwd() / "configs/a$b/$c"
+        assert load("data: {root: a$b/c$}").data.root == Path.cwd() / "configs/a$b/c$"
 
     def test_no_home_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def unknown(path: Path) -> Path:

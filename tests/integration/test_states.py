@@ -101,7 +101,7 @@ def test_training_goes_on_while_a_slow_disk_writes_a_state(
     steps = states_copied(monkeypatch)
     held_back(monkeypatch, update(9))
     run = train(tiny.config("training.checkpoint_every=2"))
-    assert steps[0] == 2
+    assert steps[0] < 9  # after the first update that finds the buffers ready
     assert steps[1] >= 9
     assert_same_run(run, uninterrupted("training.checkpoint_every=2"))
 

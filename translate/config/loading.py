@@ -230,7 +230,7 @@ def _absolute(path: str, folder: Path) -> Path:
 
 
 def _expand_home(path: str) -> Path:
-    if re.match(r"\$\w+/|\$\{\w+\}/", path):
+    if re.search(r"(^|/)(\$\w+|\$\{\w+\})(/|$)", path):
         raise ConfigError(f"{path}: variables of the environment are not expanded; ~/ is your home folder")
     try:
         return Path(path).expanduser() if path.startswith("~/") else Path(path)
