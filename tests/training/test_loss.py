@@ -87,6 +87,35 @@ def test_the_gradient_takes_the_place_of_scores_that_nobody_needs(name: str) -> 
         needs_them.backward()
 
 
+SHARED: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+    "smoothed": lambda logits, labels, **share: smoothed_loss_(logits, labels, 0.1, **share),
+    "r-drop": lambda logits, labels, **share: r_drop_loss_(logits, labels[::2], 0.1, 2.0, **share),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("share", [1 / 3, 1e-4, 0.0])
+def test_a_share_that_is_known_beforehand_changes_no_result(name: str, share: float) -> None:
+    logits_NV, labels_N = drawn(rows=8)
+    unaware, aware = (SHARED[name](logits_NV.clone(), labels_N, **known) for known in ({}, {"share": share}))
+    assert [total.item() for total in aware] == [total.item() for total in unaware]
+    for factor in (share, 1.0):  # What it is multiplied by may still be something else.
+        unaware, aware = (SHARED[name](logits_NV.clone(), labels_N, **known) for known in ({}, {"share": share}))
+        expected, found = (torch.autograd.grad(factor * loss, logits_NV)[0] for loss, _ in (unaware, aware))
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_share_that_is_known_beforehand_saves_a_multiplication(name: str) -> None:
+    logits_NV, labels_N = drawn(rows=8)
+    for share, changes in ((1 / 300, 0), (1.0, 1)):
+        scores_NV = logits_NV.clone()
+        loss, _ = SHARED[name](scores_NV, labels_N, share=share)
+        changed = scores_NV._version
+        (loss * (1 / 300)).backward()
+        assert scores_NV._version == changed + changes
+
+
 def test_scores_stay_where_no_gradient_is_asked_for() -> None:
     logits_NV, labels_N = drawn()
     scores_NV = logits_NV.detach().clone()
@@ -147,6 +176,19 @@ def test_large_logits_stay_finite() -> None:
     loss, nll = smoothed_loss_(logits_NV, torch.tensor([1]), 0.1)
     assert nll.item() == pytest.approx(2e4)
     assert loss.item() == pytest.approx(0.9 * 2e4 + 0.1 * 1e4)
+
+
+@pytest.mark.parametrize("far", [50.0, 80.0, 95.0, 1e4])
+def test_labels_that_seem_impossible(far: float) -> None:
+    logits_NV, labels_N = drawn(rows=8)
+    logits_NV = (logits_NV.detach() - far * (torch.arange(11) == labels_N[:, None])).double().requires_grad_()
+    plain, fast = (plain_smoothed_loss, plain_r_drop_loss), (smoothed_loss_, r_drop_loss_)
+    for (slow, quick), count, settings in zip(zip(plain, fast, strict=True), (8, 4), ((0.1,), (0.1, 2.0)), strict=True):
+        expected = slow(logits_NV, labels_N[:count], *settings)
+        found = quick(logits_NV.float(), labels_N[:count], *settings)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-3)
+        ours, theirs = (torch.autograd.grad(loss, logits_NV)[0] for loss, _ in (found, expected))
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_no_tokens_no_loss() -> None:

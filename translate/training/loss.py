@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy, kl_div
 from translate.data.batching import IGNORED
 
 ELEMENTS_AT_ONCE = 2**18  # elements of a block of logits: 1 MB in float32, which fits into caches and needs few calls
+LEAST = 1e-30  # probability whose logarithm is as exact as those of others: far above the least number of float32
 
 
 @dataclass
@@ -35,25 +36,36 @@ class Sums:
         self.tokens += other.tokens
 
 
-def plain_smoothed_loss(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def plain_smoothed_loss(
+    logits_MV: Tensor,
+    labels_N: Tensor,
+    smoothing: float,
+    *,
+    share: float | Tensor = 1.0,  # noqa: ARG001
+) -> tuple[Tensor, Tensor]:
     """The same as `smoothed_loss_`, by PyTorch's own cross-entropy: the plain version, to be read first.
 
-    Rows with the label `IGNORED` do not count.
+    Rows with the label `IGNORED` do not count; nor does `share`.
     """
     logits_NV = logits_MV[: len(labels_N)].float()
     loss = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORED)
     return loss, cross_entropy(logits_NV.detach(), labels_N, reduction="sum", ignore_index=IGNORED)
 
 
-def smoothed_loss_(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def smoothed_loss_(
+    logits_MV: Tensor, labels_N: Tensor, smoothing: float, *, share: float = 1.0
+) -> tuple[Tensor, Tensor]:
     """The summed cross-entropy with and without label smoothing (Szegedy et al., 2016), as scalars in float32.
 
     A share `smoothing` of the probability is spread evenly over the whole vocabulary, including the true token and
     the specials; the true token gets the rest as well, as in `torch.nn.functional.cross_entropy`. Only the smoothed sum
     can be differentiated, and only once. Rows of logits after those of the labels do not count. Logits that require a
     gradient are overwritten with it, hence the underscore.
+
+    If the loss is going to be multiplied by something before the backward pass, that saves a pass over the gradient if
+    it is given as `share`, which changes no result.
     """
-    loss, nll = _SmoothedLoss.apply(logits_MV, labels_N, smoothing)  # type: ignore[no-untyped-call]
+    loss, nll = _SmoothedLoss.apply(logits_MV, labels_N, smoothing, share or 1.0)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -67,7 +79,7 @@ class _SmoothedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, logits_MV: Tensor, labels_N: Tensor, smoothing: float, share: float) -> tuple[Tensor, Tensor]:
         sums = torch.zeros(2, device=logits_MV.device)
         # Safe to overwrite: if the backward pass of another operation needed the logits, autograd would raise.
         logits_MV = logits_MV.detach()
@@ -75,24 +87,32 @@ class _SmoothedLoss(torch.autograd.Function):
         for rows in _row_blocks(logits_NV):
             logits_RV, labels_R1 = logits_NV[rows].float(), labels_N[rows, None]
             probability_RV = logits_RV.softmax(1)
-            normalizer_R1 = _logsumexp(logits_RV, probability_RV)
+            normalizer_R1 = _logsumexp(logits_RV, probability_RV, labels_R1)
             sums += _smoothed(logits_RV, normalizer_R1, labels_R1, smoothing)
             if ctx.needs_input_grad[0]:
-                logits_NV[rows] = _minus_targets(probability_RV, labels_R1, smoothing)
+                logits_NV[rows] = _minus_targets(probability_RV, labels_R1, smoothing, share)
         if ctx.needs_input_grad[0]:
             logits_MV[len(labels_N) :] = 0
             ctx.save_for_backward(logits_MV)
+            ctx.share = share
         loss, nll = sums.unbind()
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
         (gradient_MV,) = ctx.saved_tensors
-        return gradient_MV.mul_(loss_gradient), None, None
+        return _multiplied_(gradient_MV, loss_gradient / ctx.share), None, None, None
 
 
-def plain_r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
+def plain_r_drop_loss(
+    twice_MV: Tensor,
+    labels_N: Tensor,
+    smoothing: float,
+    weight: float,
+    *,
+    share: float | Tensor = 1.0,  # noqa: ARG001
+) -> tuple[Tensor, Tensor]:
     """The same as `r_drop_loss_`, by PyTorch's own cross-entropy and divergence; `IGNORED` as above."""
     twice_NV = twice_MV[: 2 * len(labels_N)]
     losses = [plain_smoothed_loss(logits_NV, labels_N, smoothing) for logits_NV in twice_NV.chunk(2)]
@@ -102,16 +122,19 @@ def plain_r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weig
     return loss + weight * (torch.stack(divergences) * (labels_N != IGNORED)).sum() / 4, nll
 
 
-def r_drop_loss_(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
+def r_drop_loss_(
+    twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, *, share: float = 1.0
+) -> tuple[Tensor, Tensor]:
     """The mean of `smoothed_loss_` over two passes, plus their divergence: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
 
     `twice_MV` has the logits of one pass followed by those of the other, which give p and q; `labels_N` has the labels
     once; rows after those of both passes do not count. R-Drop (Liang et al., 2021, equation 4) draws the two
     distributions together that dropout has driven apart; this is half of what the paper minimizes, so that with weight
     0 it is the cross-entropy of one pass. The second scalar is the mean without smoothing and divergence, and has no
-    gradient. The logits are overwritten with their gradient, even if they require none.
+    gradient. The logits are overwritten with their gradient, even if they require none. `share` is as in
+    `smoothed_loss_`.
     """
-    loss, nll = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight)  # type: ignore[no-untyped-call]
+    loss, nll = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight, share or 1.0)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -119,7 +142,9 @@ class _RDropLoss(torch.autograd.Function):
     """Works in blocks of rows like `_SmoothedLoss`; the divergence reuses the probabilities of the cross-entropy."""
 
     @staticmethod
-    def forward(ctx: Any, twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, share: float
+    ) -> tuple[Tensor, Tensor]:
         sums = torch.zeros(2, device=twice_MV.device)
         twice_MV = twice_MV.detach()  # Safe to overwrite, as in `_SmoothedLoss`.
         counted = 2 * len(labels_N)
@@ -128,38 +153,44 @@ class _RDropLoss(torch.autograd.Function):
             one_RV, other_RV = (logits_NV[rows].to(torch.float32, copy=True) for logits_NV in (one_NV, other_NV))
             labels_R1 = labels_N[rows, None]
             p_RV, q_RV = one_RV.softmax(1), other_RV.softmax(1)
-            normalizers = _logsumexp(one_RV, p_RV), _logsumexp(other_RV, q_RV)
+            normalizers = _logsumexp(one_RV, p_RV, labels_R1), _logsumexp(other_RV, q_RV, labels_R1)
             for logits_RV, normalizer_R1 in zip((one_RV, other_RV), normalizers, strict=True):
                 sums += _smoothed(logits_RV, normalizer_R1, labels_R1, smoothing)
-            # log p - log q, whose mean under p is KL(p ‖ q).
-            apart_RV = one_RV.sub_(other_RV).sub_(normalizers[0] - normalizers[1])
-            p_from_q_R1 = torch.linalg.vecdot(p_RV, apart_RV).unsqueeze(1)
-            q_from_p_R1 = -torch.linalg.vecdot(q_RV, apart_RV).unsqueeze(1)
-            sums[0] += weight / 2 * (p_from_q_R1 + q_from_p_R1).sum()
+            # weight / 2 · (log p - log q), whose mean under p is weight / 2 · KL(p ‖ q).
+            apart_RV = one_RV.sub_(other_RV).sub_(normalizers[0] - normalizers[1]).mul_(weight / 2)
             # The divergence's gradient with respect to p's logits is (p · (log p - log q - KL(p ‖ q) + 1) - q) / 2.
-            apart_RV *= weight / 2
-            of_p = (one_NV, p_RV, q_RV, p_from_q_R1, 1)
-            of_q = (other_NV, q_RV, p_RV, q_from_p_R1, -1)
-            for logits_NV, own_RV, its_other_RV, divergence_R1, sign in (of_p, of_q):
-                gradient_RV = torch.add(weight / 2 * (1 - divergence_R1) + 1, apart_RV, alpha=sign, out=other_RV)
-                gradient_RV.mul_(own_RV).sub_(its_other_RV, alpha=weight / 2)
-                logits_NV[rows] = _minus_targets(gradient_RV, labels_R1, smoothing).div_(2)
+            of_p, of_q = (one_NV, p_RV, q_RV, 1), (other_NV, q_RV, p_RV, -1)
+            for logits_NV, own_RV, its_other_RV, sign in of_p, of_q:
+                gradient_RV = torch.mul(own_RV, apart_RV, out=other_RV)  # All of it is times `sign` until the end.
+                divergence_R1 = sign * gradient_RV.sum(1, keepdim=True)
+                sums[0] += divergence_R1.sum()
+                gradient_RV.addcmul_(own_RV, sign * (weight / 2 + 1 - divergence_R1))
+                gradient_RV.sub_(its_other_RV, alpha=sign * weight / 2)
+                logits_NV[rows] = _minus_targets(gradient_RV, labels_R1, smoothing, share / 2, sign=sign)
         twice_MV[counted:] = 0
         ctx.save_for_backward(twice_MV)
+        ctx.share = share
         loss, nll = (sums / 2).unbind()
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None, None]:
         (gradient_MV,) = ctx.saved_tensors
-        return gradient_MV.mul_(loss_gradient), None, None, None
+        return _multiplied_(gradient_MV, loss_gradient / ctx.share), None, None, None, None
 
 
-def _logsumexp(logits_RV: Tensor, probability_RV: Tensor) -> Tensor:
+def _multiplied_(gradient_MV: Tensor, factor: Tensor) -> Tensor:
+    """The product, in place; nothing is done for a factor of 1."""
+    return gradient_MV if factor == 1 else gradient_MV.mul_(factor)
+
+
+def _logsumexp(logits_RV: Tensor, probability_RV: Tensor, labels_R1: Tensor) -> Tensor:
     """The logarithm of the sum of the exponentials, (R, 1), from probabilities that are already there."""
-    # The greatest probability is at least 1 / V: its logarithm is finite, whatever the logits are.
-    return logits_RV.amax(1, keepdim=True) - probability_RV.amax(1, keepdim=True).log()
+    # Any token of a row will do. It takes a while to find the greatest probability, whose logarithm is always finite.
+    if (probability_RV.gather(1, labels_R1) < LEAST).any():
+        labels_R1 = probability_RV.argmax(1, keepdim=True)
+    return logits_RV.gather(1, labels_R1) - probability_RV.gather(1, labels_R1).log()
 
 
 def _smoothed(logits_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoothing: float) -> Tensor:
@@ -170,10 +201,12 @@ def _smoothed(logits_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoot
     return torch.stack([torch.lerp(nll, uniform, smoothing), nll])
 
 
-def _minus_targets(gradient_RV: Tensor, labels_R1: Tensor, smoothing: float) -> Tensor:
-    """Subtract the smoothed distribution of the labels from `gradient_RV` in place, and return it."""
-    gradient_RV -= smoothing / gradient_RV.shape[1]
-    return gradient_RV.scatter_add_(1, labels_R1, torch.full_like(labels_R1, smoothing - 1, dtype=torch.float32))
+def _minus_targets(gradient_RV: Tensor, labels_R1: Tensor, smoothing: float, share: float, *, sign: int = 1) -> Tensor:
+    """`share` · (`sign` · `gradient_RV` - the smoothed distribution of the labels), which overwrites `gradient_RV`."""
+    for_all = torch.tensor(-share * smoothing / gradient_RV.shape[1])
+    torch.add(for_all, gradient_RV, alpha=sign * share, out=gradient_RV)
+    for_label = torch.full_like(labels_R1, share * (smoothing - 1), dtype=torch.float32)
+    return gradient_RV.scatter_add_(1, labels_R1, for_label)
 
 
 def _row_blocks(logits_NV: Tensor) -> Iterator[slice]:

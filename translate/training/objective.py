@@ -16,9 +16,12 @@ Logits = Callable[[Batch], Tensor]
 
 
 class Objective(Protocol):
-    """Returns two sums over a batch's target tokens: the loss to minimize, and the plain negative log-likelihood."""
+    """Returns two sums over a batch's target tokens: the loss to minimize, and the plain negative log-likelihood.
 
-    def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]: ...
+    `share` says what the loss is going to be multiplied by before the backward pass (see `smoothed_loss_`).
+    """
+
+    def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,10 @@ class CrossEntropy:
     """Cross-entropy with label smoothing, of one pass."""
 
     smoothing: float
-    loss: Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]] = smoothed_loss_
+    loss: Callable[..., tuple[Tensor, Tensor]] = smoothed_loss_
 
-    def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]:
-        return self.loss(logits(batch), batch.labels_N, self.smoothing)
+    def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        return self.loss(logits(batch), batch.labels_N, self.smoothing, share=share)
 
 
 @dataclass(frozen=True)
@@ -38,16 +41,15 @@ class RDrop:
 
     smoothing: float
     weight: float
-    loss: Callable[[Tensor, Tensor, float, float], tuple[Tensor, Tensor]] = r_drop_loss_
+    loss: Callable[..., tuple[Tensor, Tensor]] = r_drop_loss_
 
-    def __call__(self, logits: Logits, batch: Batch) -> tuple[Tensor, Tensor]:
-        return self.loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight)
+    def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        return self.loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share=share)
 
 
 def build_objective(config: TrainingConfig, *, plain: bool = False) -> Objective:
     """The objective that the settings ask for; with PyTorch's own losses if `plain`, or if the settings say so."""
     plain = plain or "loss" in config.plain
     if config.r_drop > 0:
-        loss = plain_r_drop_loss if plain else r_drop_loss_
-        return RDrop(config.label_smoothing, config.r_drop, loss)
+        return RDrop(config.label_smoothing, config.r_drop, plain_r_drop_loss if plain else r_drop_loss_)
     return CrossEntropy(config.label_smoothing, plain_smoothed_loss if plain else smoothed_loss_)

@@ -94,7 +94,7 @@ class Update:
         return False
 
     def _pass(self, forward: Forward, batch: Batch, share: float | Tensor) -> Tensor:
-        loss, nll = self.objective(lambda batch: self._logits(forward, batch), batch)
+        loss, nll = self.objective(lambda batch: self._logits(forward, batch), batch, share)
         (loss * share).backward()
         return torch.stack([loss.detach(), nll])
 
