@@ -260,20 +260,20 @@ def test_sinusoids_equal_the_formula() -> None:
 
 def test_a_rotation_starts_anywhere_and_has_no_end() -> None:
     generator = torch.Generator().manual_seed(1)
-    x_BTHK = torch.randn(2, 3, 2, 6, generator=generator, dtype=torch.float64)
+    x_BHTK = torch.randn(2, 2, 3, 6, generator=generator, dtype=torch.float64)
     rotation = RotaryEmbedding(6).double()
     for start in (0, 1, 511, 5000):
-        found_BTHK = rotation(x_BTHK, start)
-        expected = torch.stack([slow_turn(x_TE, 6, start) for x_TE in x_BTHK.flatten(2)])
-        torch.testing.assert_close(found_BTHK.flatten(2), expected, rtol=0, atol=1e-6)
-    assert rotation(x_BTHK.bfloat16(), 0).dtype is torch.bfloat16
+        found_BHTK = rotation(x_BHTK, start)
+        expected = torch.stack([slow_turn(x_TE, 6, start) for x_TE in x_BHTK.transpose(1, 2).flatten(2)])
+        torch.testing.assert_close(found_BHTK.transpose(1, 2).flatten(2), expected, rtol=0, atol=1e-6)
+    assert rotation(x_BHTK.bfloat16(), 0).dtype is torch.bfloat16
 
 
 def test_turned_queries_and_keys_know_their_distance_and_nothing_else() -> None:
     generator = torch.Generator().manual_seed(2)
     query_K, key_K = torch.randn(2, 8, generator=generator, dtype=torch.float64)
     rotation = RotaryEmbedding(8).double()
-    turned = rotation(torch.stack([query_K, key_K])[:, None, None].expand(2, 40, 1, 8), 0)[:, :, 0]
+    turned = rotation(torch.stack([query_K, key_K])[:, None, None].expand(2, 1, 40, 8), 0)[:, 0]
     score_TS = turned[0] @ turned[1].T
     for distance in range(-39, 40):
         diagonal = score_TS.diagonal(distance)

@@ -111,9 +111,8 @@ class MultiHeadAttention(nn.Module):
     def keys_values(self, x_BSD: Tensor, *, start: int = 0) -> KeysValues:
         """Keys and values of every position of `x_BSD`, whose first position is `start`."""
         x_MD, sizes = self.rows(x_BSD), x_BSD.shape[:2]
-        keys_BSHK, values_BSHV = self._split(self.key(x_MD), sizes), self._split(self.value(x_MD), sizes)
-        keys_BSHK = self._rotate(self.key_norm(keys_BSHK), start)
-        return KeysValues(keys_BSHK.transpose(1, 2), values_BSHV.transpose(1, 2))
+        keys_BHSK, values_BHSV = self._split(self.key(x_MD), sizes), self._split(self.value(x_MD), sizes)
+        return KeysValues(self._placed(keys_BHSK, self.key_norm, start), values_BHSV)
 
     def forward(
         self, x_BTD: Tensor, kv: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
@@ -150,11 +149,14 @@ class MultiHeadAttention(nn.Module):
         return self._weights(self._queries(x_BTD, kv, start), kv.keys_BHSK, mask_B1TS=mask_B1TS, causal=causal)
 
     def _queries(self, x_BTD: Tensor, kv: KeysValues, start: int) -> Tensor:
-        q_BTHK = self._split(self.query(self.rows(x_BTD)), x_BTD.shape[:2])
-        q_BTHK = self._rotate(self.query_norm(q_BTHK), start)
+        q_BHTK = self._split(self.query(self.rows(x_BTD)), x_BTD.shape[:2])
+        q_BHTK = self._placed(q_BHTK, self.query_norm, start)
+        sentences = len(kv.keys_BHSK)
+        if len(q_BHTK) == sentences:
+            return q_BHTK
         # In beam search, several hypotheses attend to one source. Their queries are put one after the other, as if they
         # were those of one row, so that its keys need not be repeated.
-        return q_BTHK.reshape(len(kv.keys_BHSK), -1, *q_BTHK.shape[2:]).transpose(1, 2)
+        return q_BHTK.unflatten(0, (sentences, -1)).transpose(1, 2).flatten(2, 3)
 
     def _attend(
         self, q_BHTK: Tensor, k_BHSK: Tensor, v_BHSV: Tensor, *, mask_B1TS: Tensor | None, causal: bool
@@ -187,12 +189,17 @@ class MultiHeadAttention(nn.Module):
             scores_BHTS = F.pad(scores_BHTS, (0, VECTOR - length), value=-math.inf)
         return scores_BHTS.softmax(-1)[..., :length]
 
-    def _rotate(self, x_BTHK: Tensor, start: int) -> Tensor:
-        return x_BTHK if self.rotation is None else self.rotation(x_BTHK, start)
+    def _placed(self, x_BHTK: Tensor, norm: nn.Module, start: int) -> Tensor:
+        """Queries or keys after `norm` and rotation, the first of which is at position `start`."""
+        if isinstance(norm, nn.Identity) and self.rotation is None:
+            return x_BHTK
+        # Both compute in float32, faster if heads do not alternate; attention would convert and rearrange them anyway.
+        x_BHTK = norm(_at_least_float32(x_BHTK))
+        return x_BHTK if self.rotation is None else self.rotation(x_BHTK, start)
 
     def _split(self, x_MI: Tensor, sizes: Sequence[int]) -> Tensor:
         """Gives heads that lie side by side in one vector (I = H x K or H x V wide) a dimension of their own."""
-        return positions_of(x_MI, sizes).unflatten(2, (self.heads, -1))
+        return positions_of(x_MI, sizes).unflatten(2, (self.heads, -1)).transpose(1, 2)
 
 
 def _at_least_float32(x: Tensor) -> Tensor:

@@ -94,10 +94,10 @@ class RotaryEmbedding(nn.Module):
         super().__init__()
         self.sinusoids = SinusoidalPositions(d_model=width)
 
-    def forward(self, x_BTHK: Tensor, start: int) -> Tensor:
-        """The queries or keys of the positions from `start` on, rotated: (B, T, H, K), of the same type."""
-        sin_cos_TK = self.sinusoids(start, start + x_BTHK.shape[1])
+    def forward(self, x_BHTK: Tensor, start: int) -> Tensor:
+        """The queries or keys of the positions from `start` on, rotated: (B, H, T, K), of the same type."""
+        sin_cos_TK = self.sinusoids(start, start + x_BHTK.shape[2])
         # Sine and cosine swap places: multiplying by cos + i sin rotates.
-        turn_T1P = torch.view_as_complex(sin_cos_TK.unflatten(1, (-1, 2)).flip(2)).unsqueeze(1)
-        points_BTHP = torch.view_as_complex(x_BTHK.to(sin_cos_TK.dtype).unflatten(3, (-1, 2)))
-        return torch.view_as_real(points_BTHP * turn_T1P).flatten(3).to(x_BTHK.dtype)
+        turn_TP = torch.view_as_complex(sin_cos_TK.unflatten(1, (-1, 2)).flip(2))
+        points_BHTP = torch.view_as_complex(x_BHTK.to(sin_cos_TK.dtype).unflatten(3, (-1, 2)))
+        return torch.view_as_real(points_BHTP * turn_TP).flatten(3).to(x_BHTK.dtype)
