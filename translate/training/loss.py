@@ -181,14 +181,16 @@ class _RDropLoss(torch.autograd.Function):
 
 
 def _multiplied_(gradient_MV: Tensor, factor: Tensor) -> Tensor:
-    """The product, in place; nothing is done for a factor of 1."""
-    return gradient_MV if factor == 1 else gradient_MV.mul_(factor)
+    """The product, in place; on a CPU, nothing is done for a factor of 1."""
+    # To look at the factor on a GPU would have to wait for it.
+    return gradient_MV if factor.device.type == "cpu" and factor == 1 else gradient_MV.mul_(factor)
 
 
 def _logsumexp(logits_RV: Tensor, probability_RV: Tensor, labels_R1: Tensor) -> Tensor:
     """The logarithm of the sum of the exponentials, (R, 1), from probabilities that are already there."""
-    # Any token of a row will do. It takes a while to find the greatest probability, whose logarithm is always finite.
-    if (probability_RV.gather(1, labels_R1) < LEAST).any():
+    # Any token of a row will do. On a CPU, it takes a while to find the greatest probability, whose logarithm is always
+    # finite; on a GPU, to look at the labels' would have to wait for it.
+    if probability_RV.device.type != "cpu" or (probability_RV.gather(1, labels_R1) < LEAST).any():
         labels_R1 = probability_RV.argmax(1, keepdim=True)
     return logits_RV.gather(1, labels_R1) - probability_RV.gather(1, labels_R1).log()
 
