@@ -90,10 +90,12 @@ def test_weights_that_do_not_fit() -> None:
     weights = dict(saved.weights)
     weights["renamed"] = weights.pop("projection.bias")
     weights["encoder_norm.weight"] = torch.ones(3)
+    weights["encoder.0.feed_forward.expand.weight"] = weights["encoder.0.feed_forward.expand.weight"].T
     with pytest.raises(CheckpointError) as caught:
         load_weights(model, {name: torch.zeros_like(tensor) for name, tensor in weights.items()})
     assert str(caught.value) == (
-        "the weights do not fit the model's settings: projection.bias, renamed, encoder_norm.weight"
+        "the weights do not fit the model's settings: projection.bias, renamed, "
+        "encoder.0.feed_forward.expand.weight, encoder_norm.weight"
     )
     assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
 

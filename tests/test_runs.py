@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from translate.errors import CheckpointError
 from translate.files import atomic_file
 from translate.runs import WRITTEN, RunFolder, is_found, newest_model
+from translate.storage import write_tensors
 from translate.training.checkpoint import StateStore
 from translate.training.tracking import MetricsLog
 from translate.training.writer import Writer
@@ -188,6 +190,16 @@ def test_the_newest_model_is_of_the_run_that_finished_last(tmp_path: Path, monke
     assert newest_model() == newest.model
 
 
+def test_a_finished_run_that_goes_on_stays_the_newest_unless_its_model_is_lost(tmp_path: Path) -> None:
+    run = finished_run(tmp_path, "run", time=100)
+    write_tensors(run.model, {"weight": torch.ones(1)}, {})
+    run.go_on("seed: 1\n")
+    assert run.finished.exists()
+    run.model.write_bytes(b"damaged")
+    run.go_on("seed: 1\n")
+    assert not run.finished.exists()
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "finished.json"])
 def test_what_a_killed_process_was_writing_is_removed(tmp_path: Path, name: str) -> None:
     run = RunFolder(tmp_path)
@@ -203,12 +215,15 @@ def report_on(*models: Path) -> str:
     return json.dumps({"model": {}, "decoding": {}, "sentences_per_second": 1, "checkpoints": list(map(str, models))})
 
 
-def test_reports_about_models_elsewhere_stay(tmp_path: Path) -> None:
-    run, other = RunFolder(tmp_path / "run"), tmp_path / "other.safetensors"
+@pytest.mark.parametrize("name", ["run", "link"])
+def test_reports_about_models_elsewhere_stay(name: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("run")
+    (tmp_path / "run").mkdir()
+    run, own, other = RunFolder(tmp_path / name), tmp_path / "run/model.safetensors", tmp_path / "other.safetensors"
     run.make()
     other.touch()
-    run.model.touch()
-    reports = {"own": [run.model], "ensemble": [other, run.model], "moved": [tmp_path / "gone"], "other": [other]}
+    own.touch()
+    reports = {"own": [own], "ensemble": [other, own], "moved": [tmp_path / "gone"], "other": [other]}
     for name, models in reports.items():
         (run.path / f"{name}.json").write_text(report_on(*models), encoding="utf-8")
         (run.path / f"{name}.txt").touch()

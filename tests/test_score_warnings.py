@@ -66,6 +66,7 @@ RAW += ["Ġurnal Uffiċjali", "## Title", "#tag", "Привет"]
 )
 def test_text_that_programs_have_changed_is_warned_of(line: str, what: str) -> None:
     assert processed_warnings(RAW * 10, RAW * 10) == []
+    assert processed_warnings([], RAW * 10) == []  # as for further references, whose sources are judged already
     (warning,) = processed_warnings(RAW * 10, [line] * 20 + RAW * 10)
     assert warning.startswith(f"20 of {20 + 10 * len(RAW)} references {what}")
     (warning,) = processed_warnings([line] * 3, [line] * 3)

@@ -339,11 +339,12 @@ def test_translations_too_long_to_be_scored(
 ) -> None:
     limits = learned.settings(**{"max_ratio": 2.0, **settings})
     with caplog.at_level(logging.WARNING, "translate"):
-        whole, longer = learned.log_probabilities(["Hund"] * 2, ["dog " * most, "dog " * tokens], limits)
+        given = ["dog " * most, "dog " * tokens]
+        whole, longer = learned.log_probabilities(["Hund"] * 2, given, limits, first_line=11)
     assert whole > longer == -math.inf
     assert caplog.messages == [
-        f"line 2: the translation has {tokens} tokens, and no search gives more than {most}, so its probability counts "
-        f"as 0{advice}"
+        f"line 12: the translation has {tokens} tokens, and no search gives more than {most}, so its probability "
+        f"counts as 0{advice}"
     ]
 
 
@@ -453,10 +454,12 @@ def test_lines_that_the_model_can_hardly_read(translator: Translator, caplog: py
 def test_lines_whose_translations_are_scored_are_warned_of_like_others(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    translator.log_probabilities(["Hund", "Hund " * 201, "a cat"], ["dog", "dog", "cat"])
+    translator.log_probabilities(["Hund", "Hund " * 201, "a cat"], ["dog", "dog", "Katze"], first_line=11)
     assert caplog.messages == [
-        "line 2 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one",
-        "line 3: only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable",
+        "line 12 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one",
+        "line 13: only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable",
+        "line 13: only 0 of its 1 tokens are in the model's vocabulary (en); the probability of this translation means "
+        "little",
     ]
 
 

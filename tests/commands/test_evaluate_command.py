@@ -194,9 +194,10 @@ def test_a_report_on_something_else_is_not_replaced_without_a_word(
         warning = f"overwriting {tmp_path}/report.json, a report for {another}; to keep both, use --json FILE.json\n"
         assert (warning in said.err) if another else ("overwriting" not in said.err)
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    del report["decoding"]["top_k"]  # as before there was such a setting
-    (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
-    assert "overwriting" not in run(*arguments).err
+    del report["decoding"]["top_k"], report["further_references"]  # as before there were such
+    for split, overwriting in (("test", False), ("val", True)):
+        (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
+        assert ("overwriting" in run("--split", split, *arguments[2:]).err) == overwriting
     (tmp_path / "report.json").write_text("[]", encoding="utf-8")
     assert "overwriting" not in run("--split", "test").err
 
@@ -327,7 +328,7 @@ def test_one_text_is_scored(option: str, run: Callable[..., Outcome]) -> None:
 def test_several_references(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
     source, reference = project.corpus / "test.es", project.corpus / "test.it"
     one = run("--source", source, "--reference", reference)
-    perfect = write_lines(tmp_path / "perfect", [*read_lines(tmp_path / "report.txt"), ""])
+    perfect = write_lines(tmp_path / "perfect", [*read_lines(tmp_path / "report.txt"), "", " "])
     both = run("--source", source, "--reference", reference, "--reference", perfect)
     assert one.code == both.code == 0
     assert both.out.count(" nrefs:2|") == 3

@@ -34,6 +34,16 @@ def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None
     assert said == ["error: the disk is full", f"error: cannot write: {os.strerror(errno.EFBIG)}"]
 
 
+def test_a_full_disk_is_complained_of_once() -> None:
+    """Python would write what is left when it ends, fail again, and end with an exit code of its own."""
+    work = "import sys; from translate.commands.run import run; sys.exit(run(lambda: print('ein Hund')))"
+    with Path("/dev/full").open("wb") as full:
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        command = [sys.executable, "-c", work]
+        done = subprocess.run(command, cwd=ROOT, env=buffered, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, "error: the disk is full\n")
+
+
 @pytest.mark.parametrize("arguments", ["train --config configs/demo.yaml", "translate hallo", "evaluate"])
 def test_a_python_without_the_packages(arguments: str) -> None:
     script, *others = arguments.split()
@@ -45,11 +55,12 @@ def test_a_python_without_the_packages(arguments: str) -> None:
     assert re.fullmatch(r"error: the package '\w+' is not installed for .*; use the environment of .*\n", done.stderr)
 
 
-def test_a_missing_package_without_a_name_keeps_its_traceback() -> None:
+@pytest.mark.parametrize("name", [None, "translate.text.missing"])
+def test_a_missing_module_that_nobody_can_install_keeps_its_traceback(name: str | None) -> None:
     said: list[str] = []
 
     def load() -> None:
-        raise ModuleNotFoundError("a library says which one in words of its own")
+        raise ModuleNotFoundError("a library may say which one in words of its own", name=name)
 
     with own_logging(), pytest.raises(ModuleNotFoundError):
         run(load, said.append)

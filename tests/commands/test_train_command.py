@@ -483,6 +483,7 @@ def test_a_run_that_a_start_has_refused_is_none(run: Run, untrained: Project) ->
     folder.mkdir()
     assert run().code == 2
     assert folder.exists()  # Whoever made it wants it.
+    assert "there is no run to resume in" in run("--resume").err
 
 
 def test_a_run_cut_off_before_its_first_state_begins_anew(

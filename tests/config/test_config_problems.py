@@ -424,6 +424,23 @@ def test_all_problems_are_reported_at_once() -> None:
     ]
 
 
+def test_a_contradiction_is_at_all_settings_that_are_part_of_it() -> None:
+    assert problems("data:\n  train:\n    split: a\n    weight: 2\n    source: b") == [
+        "x.yaml:3, x.yaml:5: data.train: a corpus is either a split or two files; give split, or source and target"
+    ]
+
+
+def test_nothing_is_said_of_the_defaults_of_a_section_that_is_none() -> None:
+    assert problems("data: {kind: labelled}\nmodel: 5") == [
+        "x.yaml:2: model: given 5, allowed: a section of kind transformer or classifier"
+    ]
+
+
+def test_heads_that_do_not_divide_the_width_are_not_called_odd_as_well() -> None:
+    (line,) = problems("model: {d_model: 30, heads: 4, positions: rotary}")
+    assert line.startswith("x.yaml:1: model: heads: 4 does not divide d_model: 30; ")
+
+
 def test_a_contradiction_in_a_list_hides_no_other() -> None:
     either_or = "a corpus is either a split or two files; give split, or source and target"
     assert problems("data:\n  train: [{split: a, source: b}, {weight: 2}]\nmodel: {tie: all}") == [

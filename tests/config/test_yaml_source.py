@@ -77,8 +77,12 @@ def test_every_value_knows_the_line_of_its_key() -> None:
 
 
 def test_duplicate_keys_are_named_with_both_lines() -> None:
-    _, problems = parse("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\na: 2\n")
-    assert problems == ["x.yaml:5: b.c: given twice, first on line 3", "x.yaml:6: a: given twice, first on line 1"]
+    _, problems = parse("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\na: 2\na: 3\n")
+    assert problems == [
+        "x.yaml:5: b.c: given twice, first on line 3",
+        "x.yaml:6: a: given twice, first on line 1",
+        "x.yaml:7: a: given twice, first on line 1",
+    ]
 
 
 def test_a_key_that_is_no_word_is_named() -> None:

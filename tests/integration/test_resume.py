@@ -1,6 +1,7 @@
 """A run that was interrupted ends as if it never had been: to the bit, whatever stopped it, wherever it stopped."""
 
 import json
+import logging
 import random
 import signal
 import subprocess
@@ -390,12 +391,18 @@ def test_a_run_that_would_end_in_other_weights_is_not_made_longer(tiny: TinyProj
 
 
 def test_more_patience(
-    tiny: TinyProject, uninterrupted: Callable[..., RunFolder], capsys: pytest.CaptureFixture[str]
+    tiny: TinyProject,
+    uninterrupted: Callable[..., RunFolder],
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     overrides = ("training.optimizer.lr=1e-15", "training.patience=2", "training.max_epochs=9")  # Nothing gets better.
     run = train(tiny.config(*overrides, "training.patience=1"))
     assert newest_state(run)[1]["step"] == 2 * 7
     assert "early stopping (training.patience): validations without a better model: 1" in capsys.readouterr().err
+    with caplog.at_level(logging.INFO, "translate"):
+        assert train(tiny.config(*overrides, "training.patience=1"), resume=True) == run
+    assert f"{run.path} is finished: there is nothing to resume" in caplog.text
     run = train(tiny.config(*overrides), resume=True)
     assert newest_state(run)[1]["step"] == 3 * 7
     assert_same_run(run, uninterrupted(*overrides))

@@ -112,6 +112,16 @@ def test_a_lost_model_is_made_again(updates: int, tiny: TinyProject, caplog: pyt
     assert json.loads(run.finished.read_bytes())["best_update"] == SavedModel.load(model).about["validation"]["step"]
 
 
+def test_a_lost_model_may_be_the_one_that_the_run_started_from(
+    tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = train(tiny.config("training.max_steps=1", f"output={tiny.folder}/first")).model
+    stop(sigterm, update(2), tiny, f"training.start_from={start}")
+    (tiny.folder / "run" / "model.safetensors").unlink()
+    train(tiny.config(f"training.start_from={start}"), resume=True)
+    assert "the run's best model is lost" in caplog.text
+
+
 def test_a_run_that_has_no_model_yet_has_lost_none(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     stop(sigterm, update(2), tiny)
     train(tiny.config(), resume=True)

@@ -5,7 +5,7 @@ from torch import nn
 
 from translate.config.model import ModelConfig
 from translate.model.attention import MultiHeadAttention
-from translate.model.build import build_transformer
+from translate.model.build import attention, build_transformer
 
 
 @pytest.mark.parametrize("qkv_bias", [True, False])
@@ -16,9 +16,16 @@ def test_every_attention_has_the_widths_biases_and_norms_of_the_settings(qkv_bia
     model = build_transformer(config, source_size=9, target_size=9, pad=1)
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     assert len(attentions) == 3
-    for attention in attentions:
-        layers = (attention.query, attention.key, attention.value, attention.output)
+    for each in attentions:
+        layers = (each.query, each.key, each.value, each.output)
         assert [layer.out_features for layer in layers] == [6, 6, 10, 8]
         assert [layer.bias is not None for layer in layers] == [qkv_bias, qkv_bias, qkv_bias, True]
-        for norm in (attention.query_norm, attention.key_norm):
+        for norm in (each.query_norm, each.key_norm):
             assert isinstance(norm, nn.LayerNorm) == qk_norm
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, [8, 8, 8]), ({"d_qk": 3}, [6, 6, 8]), ({"d_v": 5}, [8, 8, 10])])
+def test_each_width_has_a_default_of_its_own(given: dict[str, int], expected: list[int]) -> None:
+    config = ModelConfig.model_validate({"d_model": 8, "heads": 2, **given})
+    layer = attention(config)
+    assert [part.out_features for part in (layer.query, layer.key, layer.value)] == expected

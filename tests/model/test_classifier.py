@@ -122,6 +122,14 @@ def test_the_kind_of_model_is_built_that_is_asked_for(kind: str) -> None:
     assert model.projection.out_features == (LABELS if kind == "classifier" else FIRST + LABELS)
 
 
+def test_a_fresh_projection_prefers_no_label() -> None:
+    torch.manual_seed(0)
+    config = ClassifierConfig(d_model=64, heads=2)
+    model = build_classifier(config, source_size=WORDS, labels=400, pad=PAD, eos=EOS, specials=FIRST)
+    assert not model.projection.bias.any()
+    assert model.projection.weight.std().item() == pytest.approx((2 / (400 + 64)) ** 0.5, rel=0.03)
+
+
 # --- step by step ----------------------------------------------------------------------------------------------------
 
 

@@ -102,6 +102,20 @@ def test_weights_of_attention_are_a_softmax_in_float32(length: int, dtype: torch
     torch.testing.assert_close(weights_BHTT.double(), expected, rtol=1e-5, atol=1e-7)
 
 
+def test_attention_leaves_bfloat16_to_the_layers_around_it() -> None:
+    attention = MultiHeadAttention(d_model=16, heads=2, dropout=0.0)
+    inside: list[tuple[bool, torch.dtype]] = []
+    attention.drop.register_forward_hook(
+        lambda _, inputs, output: inside.append((torch.is_autocast_enabled("cpu"), output.dtype))
+    )
+    x_BTD = torch.randn(2, 3, 16)
+    with autocast(torch.bfloat16, CPU):
+        kv = attention.keys_values(x_BTD)
+        assert attention(x_BTD, kv, causal=True).dtype is torch.bfloat16
+    assert kv.keys_BHSK.dtype is torch.bfloat16
+    assert inside == [(False, torch.float32)]
+
+
 def test_plain_dropout_is_pytorchs() -> None:
     config = ModelConfig(d_model=16, heads=2, attention_dropout=0.2, ffn_dropout=0.3)
     model = build_transformer(config, source_size=SIZE, target_size=SIZE, pad=PAD)

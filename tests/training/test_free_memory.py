@@ -52,6 +52,14 @@ def test_of_a_container(system: Path) -> None:
     assert free_memory(CPU) == 0
 
 
+def test_the_name_of_a_container_may_hold_colons(system: Path) -> None:
+    """As containerd's do, where systemd manages the groups of the containers."""
+    write(system / "proc/self/cgroup", "0::/pods/cri-containerd:1f2e\n")
+    write(system / "groups/pods/cri-containerd:1f2e/memory.max", "1000\n")
+    write(system / "groups/pods/cri-containerd:1f2e/memory.current", "700\n")
+    assert free_memory(CPU) == 300
+
+
 def test_of_a_container_of_the_first_version(system: Path) -> None:
     write(system / "proc/self/cgroup", "5:cpu,cpuacct:/box\n4:memory:/box\n")
     write(system / "groups/memory/box/memory.limit_in_bytes", "1000\n")
