@@ -22,7 +22,6 @@ This file knows nothing about YAML files: the caller says where the value at a p
 import contextlib
 import copy
 import difflib
-import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -281,8 +280,8 @@ def _meant(value: Any) -> Iterator[Any]:
             yield _BOOLEAN_WORDS[value.lower()]
         with contextlib.suppress(ValueError):
             number = float(value)
-            yield int(number) if math.isfinite(number) and number.is_integer() else number
-    elif isinstance(value, float) and math.isfinite(value) and value.is_integer():
+            yield int(number) if number.is_integer() else number
+    elif isinstance(value, float) and value.is_integer():
         yield int(value)
     elif isinstance(value, (bool, int, float)):
         yield show(value)
