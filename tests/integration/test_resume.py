@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 from tiny_runs import (
+    Killed,
     TinyProject,
     assert_same_run,
     assert_same_tensors,
     at_call,
+    kill,
     newest_state,
     rows,
     sigint,
@@ -64,14 +66,6 @@ VARIANTS = {
     "mean of snapshots": ("training.average_last=2", "training.validate_every=4"),
     "best by loss, cosine": ("training.best=loss", "training.schedule.kind=cosine"),
 }
-
-
-class Killed(BaseException):
-    """Stands for kill -9: no code of ours handles it."""
-
-
-def kill() -> None:
-    raise Killed
 
 
 @pytest.mark.slow
@@ -377,6 +371,14 @@ def test_a_longer_run(kind: str, tiny: TinyProject, uninterrupted: Callable[...,
     run = train(tiny.config(schedule), resume=True)
     assert json.loads(run.finished.read_bytes())["updates"] == UPDATES
     assert_same_run(run, uninterrupted(schedule))
+
+
+def test_a_longer_run_that_was_killed_just_before_its_end_is_not_the_one_that_finished(tiny: TinyProject) -> None:
+    schedule = "training.schedule.kind=constant"
+    ended = train(tiny.config(schedule, "training.max_epochs=1"))
+    stop(kill, (RunFolder, "finish", 1), tiny, schedule, error=Killed, resume=True)
+    assert newest_state(ended)[1]["step"] == UPDATES
+    assert json.loads(train(tiny.config(schedule), resume=True).finished.read_bytes())["updates"] == UPDATES
 
 
 def test_a_run_that_would_end_in_other_weights_is_not_made_longer(tiny: TinyProject) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, sigterm, stop, update
+from tiny_runs import Killed, TinyProject, assert_same_run, at_call, kill, newest_state, sigterm, stop, update
 
 from translate.errors import CheckpointError
 from translate.files import atomic_file
@@ -123,10 +123,6 @@ def test_a_late_state_is_saved_when_the_run_is_over(
     assert_same_run(run, uninterrupted("training.checkpoint_every=2"))
 
 
-class Killed(BaseException):
-    """The process ends here."""
-
-
 def test_a_late_state_is_saved_before_the_mean_is_measured(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder]
 ) -> None:
@@ -137,9 +133,6 @@ def test_a_late_state_is_saved_before_the_mean_is_measured(
     def slowly(self: StateStore, step: int, *state: Any) -> None:
         assert step != 20 or go_on.wait(60)
         write(self, step, *state)
-
-    def kill() -> None:
-        raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("translate.training.states.PATIENCE", 0.01)

@@ -99,6 +99,14 @@ def sigint() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
+class Killed(BaseException):
+    """Stands for kill -9: no code of ours handles it."""
+
+
+def kill() -> None:
+    raise Killed
+
+
 def stop(
     act: Callable[[], None],
     moment: tuple[Any, str, int],
