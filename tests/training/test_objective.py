@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
-from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss
 from translate.training.objective import CrossEntropy, RDrop, build_objective
 
 SIZE = 9
@@ -38,11 +37,14 @@ def test_the_settings_choose() -> None:
     assert build_objective(TrainingConfig(label_smoothing=0.2, r_drop=3.0)) == RDrop(0.2, 3.0)
 
 
-def test_plain_losses_are_pytorchs() -> None:
-    one_pass = TrainingConfig(label_smoothing=0.2, plain=["loss"])
-    assert build_objective(one_pass) == CrossEntropy(0.2, plain_smoothed_loss)
-    two_passes = TrainingConfig(label_smoothing=0.2, r_drop=3.0, plain=["loss"])
-    assert build_objective(two_passes) == RDrop(0.2, 3.0, plain_r_drop_loss)
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("r_drop", [0.0, 3.0])
+def test_plain_losses_are_chosen_by_name_and_leave_scores_as_they_are(r_drop: float, plain: bool, batch: Batch) -> None:
+    objective = build_objective(TrainingConfig(label_smoothing=0.2, r_drop=r_drop, plain=["loss"] if plain else []))
+    assert objective == (RDrop(0.2, r_drop, plain) if r_drop else CrossEntropy(0.2, plain))
+    scores = NoisyScores()(batch.twice() if r_drop else batch)
+    objective(lambda _: scores, batch)
+    assert (scores._version == 0) == plain
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

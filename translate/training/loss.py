@@ -36,16 +36,10 @@ class Sums:
         self.tokens += other.tokens
 
 
-def plain_smoothed_loss(
-    logits_MV: Tensor,
-    labels_N: Tensor,
-    smoothing: float,
-    *,
-    share: float | Tensor = 1.0,  # noqa: ARG001
-) -> tuple[Tensor, Tensor]:
+def plain_smoothed_loss(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The same as `smoothed_loss_`, by PyTorch's own cross-entropy: the plain version, to be read first.
 
-    Rows with the label `IGNORED` do not count; nor does `share`.
+    Rows with the label `IGNORED` do not count.
     """
     logits_NV = logits_MV[: len(labels_N)].float()
     loss = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORED)
@@ -53,7 +47,7 @@ def plain_smoothed_loss(
 
 
 def smoothed_loss_(
-    logits_MV: Tensor, labels_N: Tensor, smoothing: float, *, share: float = 1.0
+    logits_MV: Tensor, labels_N: Tensor, smoothing: float, *, share: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
     """The summed cross-entropy with and without label smoothing (Szegedy et al., 2016), as scalars in float32.
 
@@ -105,14 +99,7 @@ class _SmoothedLoss(torch.autograd.Function):
         return _multiplied_(gradient_MV, loss_gradient / ctx.share), None, None, None
 
 
-def plain_r_drop_loss(
-    twice_MV: Tensor,
-    labels_N: Tensor,
-    smoothing: float,
-    weight: float,
-    *,
-    share: float | Tensor = 1.0,  # noqa: ARG001
-) -> tuple[Tensor, Tensor]:
+def plain_r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
     """The same as `r_drop_loss_`, by PyTorch's own cross-entropy and divergence; `IGNORED` as above."""
     twice_NV = twice_MV[: 2 * len(labels_N)]
     losses = [plain_smoothed_loss(logits_NV, labels_N, smoothing) for logits_NV in twice_NV.chunk(2)]
@@ -123,7 +110,7 @@ def plain_r_drop_loss(
 
 
 def r_drop_loss_(
-    twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, *, share: float = 1.0
+    twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, *, share: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
     """The mean of `smoothed_loss_` over two passes, plus their divergence: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
 

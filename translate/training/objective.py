@@ -26,30 +26,37 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Cross-entropy with label smoothing, of one pass."""
+    """Cross-entropy with label smoothing, of one pass; by PyTorch's own loss if `plain`."""
 
     smoothing: float
-    loss: Callable[..., tuple[Tensor, Tensor]] = smoothed_loss_
+    plain: bool = False
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return self.loss(logits(batch), batch.labels_N, self.smoothing, share=share)
+        if self.plain:
+            return plain_smoothed_loss(logits(batch), batch.labels_N, self.smoothing)
+        return smoothed_loss_(logits(batch), batch.labels_N, self.smoothing, share=share)
 
 
 @dataclass(frozen=True)
 class RDrop:
-    """Two passes with different dropout, and a penalty on how far their outputs differ (R-Drop: Liang et al., 2021)."""
+    """Two passes with different dropout, and a penalty on how far their outputs differ (R-Drop: Liang et al., 2021).
+
+    By PyTorch's own losses if `plain`.
+    """
 
     smoothing: float
     weight: float
-    loss: Callable[..., tuple[Tensor, Tensor]] = r_drop_loss_
+    plain: bool = False
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return self.loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share=share)
+        if self.plain:
+            return plain_r_drop_loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight)
+        return r_drop_loss_(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share=share)
 
 
 def build_objective(config: TrainingConfig, *, plain: bool = False) -> Objective:
     """The objective that the settings ask for; with PyTorch's own losses if `plain`, or if the settings say so."""
     plain = plain or "loss" in config.plain
     if config.r_drop > 0:
-        return RDrop(config.label_smoothing, config.r_drop, plain_r_drop_loss if plain else r_drop_loss_)
-    return CrossEntropy(config.label_smoothing, plain_smoothed_loss if plain else smoothed_loss_)
+        return RDrop(config.label_smoothing, config.r_drop, plain)
+    return CrossEntropy(config.label_smoothing, plain)
