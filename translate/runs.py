@@ -92,11 +92,10 @@ class RunFolder:
         if self.has_states() or self.finished.exists():
             return False
         with suppress(OSError, ValueError):
-            # Each validation is followed by a state, and a killed process leaves what it was writing. So after two
-            # validations, states have been removed, unless the first is still unfinished.
+            # Each validation is followed by a state. So after two of them, states have been removed, or, more rarely, a
+            # slow disk was still writing the first one; then the user must say that the model may go.
             validations = self.metrics.read_bytes().count(b'"kind": "validation"') if self.metrics.exists() else 0
-            before_first = validations < 2 or any(self.states.glob(".step-*"))
-            return before_first and self.config.read_text(encoding="utf-8") == WRITTEN + config
+            return validations < 2 and self.config.read_text(encoding="utf-8") == WRITTEN + config
         return False
 
     def damage_of_model(self) -> str | None:
