@@ -34,16 +34,6 @@ def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None
     assert said == ["error: the disk is full", f"error: cannot write: {os.strerror(errno.EFBIG)}"]
 
 
-def test_a_full_disk_is_complained_of_once() -> None:
-    """Python would write what is left when it ends, fail again, and end with an exit code of its own."""
-    work = "import sys; from translate.commands.run import run; sys.exit(run(lambda: print('ein Hund')))"
-    with Path("/dev/full").open("wb") as full:
-        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        command = [sys.executable, "-c", work]
-        done = subprocess.run(command, cwd=ROOT, env=buffered, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (2, "error: the disk is full\n")
-
-
 @pytest.mark.parametrize("arguments", ["train --config configs/demo.yaml", "translate hallo", "evaluate"])
 def test_a_python_without_the_packages(arguments: str) -> None:
     script, *others = arguments.split()
