@@ -205,12 +205,13 @@ def test_learning_again_from_a_stream_gives_the_same(name: str, joint: bool) -> 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_packages_that_cut_are_named(name: str) -> None:
-    assert codecs(name)[0].tokenizer.packages == (("spacy",) if name == "word" else ("tokenizers",))
+    expected = {"word": ("spacy",), "whitespace": ()}
+    assert codecs(name)[0].tokenizer.packages == expected.get(name, ("tokenizers",))
 
 
 def test_an_unknown_kind_is_from_another_version() -> None:
     with pytest.raises(
-        CheckpointError, match=r"tokenizer of kind 'runes', but this version supports only word, char, b"
+        CheckpointError, match=r"tokenizer of kind 'runes', but this version supports only word, whitespace, char, b"
     ):
         tokenizer_from_dict({"kind": "runes"})
 

@@ -123,6 +123,8 @@ VALUES_ELSEWHERE = {
     "absolute": "learned",
     "sentencepiece": "unigram",
     "spm": "unigram",
+    "space": "whitespace",
+    "pretokenized": "whitespace",
     "subword": "bpe",
     "subwords": "bpe",
     "ppl": "loss",

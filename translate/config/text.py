@@ -10,19 +10,31 @@ from translate.config.section import Conflict, Section, Share, Size
 Lowercase = Annotated[bool, Field(description="Lower-case the text before anything else.")]
 
 
-class WordTokenizerConfig(Section):
-    """Words, split by spaCy, with a vocabulary of the most frequent ones."""
+class WholeWordsConfig(Section):
+    """What both kinds of words have in common: a vocabulary of the most frequent ones."""
 
-    kind: Literal["word"] = Field("word", description="Words of spaCy's tokenizer.")
+    kind: Literal["word", "whitespace"]
     lowercase: Lowercase = False
     min_freq: Size = Field(1, description="Keep words that occur at least this often in the training text.")
     max_size: Size | None = Field(None, description="Keep at most this many words, not counting specials.")
+
+
+class WordTokenizerConfig(WholeWordsConfig):
+    """Words, split by spaCy."""
+
+    kind: Literal["word"] = Field("word", description="Words of spaCy's tokenizer.")
     source_model: str | None = Field(
         None,
         description="spaCy model whose tokenizer splits the source: the name of its package, or the whole path of its "
         "folder. Default: `spacy.blank(language)`, which needs no download.",
     )
     target_model: str | None = Field(None, description="The same for the target.")
+
+
+class WhitespaceTokenizerConfig(WholeWordsConfig):
+    """What stands between white space: text that is already tokenized, or symbols such as phonemes and glosses."""
+
+    kind: Literal["whitespace"] = Field("whitespace", description="What white space separates in the text.")
 
 
 class CharTokenizerConfig(Section):
@@ -106,6 +118,7 @@ class TextConfig(Section):
 
     tokenizer: Annotated[
         WordTokenizerConfig
+        | WhitespaceTokenizerConfig
         | CharTokenizerConfig
         | ByteTokenizerConfig
         | BpeTokenizerConfig

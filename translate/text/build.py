@@ -4,14 +4,14 @@ Vocabularies are learned from all pairs, even those that data/selection.py later
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from translate.config.text import TextConfig, WordTokenizerConfig
+from translate.config.text import TextConfig, WholeWordsConfig, WordTokenizerConfig
 from translate.errors import ConfigError
 from translate.pool import CHUNK, chunks, mapped
 from translate.text.codec import Codec, compose
@@ -19,11 +19,13 @@ from translate.text.labels import LabelTokenizer
 from translate.text.piece_learning import learn_pieces
 from translate.text.spacing import SpacingCounts
 from translate.text.vocabulary import Vocabulary, build_vocabulary
+from translate.text.whitespace import WhitespaceTokenizer
 from translate.text.words import WordTokenizer
 
 # Spacing is learned from this many lines. More lines have more pairs of neighbours, but hardly change the rules.
 SPACING_LINES = 200_000
 
+Words = WordTokenizer | WhitespaceTokenizer
 Sides = list[tuple[str, Iterable[str]]]  # for each side, its language code, which both may share, and its lines
 
 
@@ -45,7 +47,7 @@ def build_codecs(
     text: Sides = [(source_language, _Composed(source))]
     if target_language is not None:
         text.append((target_language, target))
-    words = config.tokenizer if isinstance(config.tokenizer, WordTokenizerConfig) else None
+    words = config.tokenizer if isinstance(config.tokenizer, WholeWordsConfig) else None
     first, *others = _word_codecs(words, text, config.joint_vocabulary) if words else _piece_codecs(config, text)
     return replace(first, composes=True), others[0] if others else _label_codec(target)
 
@@ -58,7 +60,21 @@ class _Composed:
         return map(compose, self.lines)
 
 
-def _word_codecs(words: WordTokenizerConfig, text: Sides, joint: bool) -> list[Codec]:
+def _word_codecs(words: WholeWordsConfig, text: Sides, joint: bool) -> list[Codec]:
+    languages = [language for language, _ in text]
+    tokenizers: Sequence[Words] = (
+        _spacy_tokenizers(words, languages)
+        if isinstance(words, WordTokenizerConfig)
+        else [WhitespaceTokenizer(language, words.lowercase) for language in languages]
+    )
+    learned = [_learn(tokenizer, lines) for tokenizer, (_, lines) in zip(tokenizers, text, strict=True)]
+    if joint:
+        together = sum((counts for _, counts in learned), Counter[str]())
+        learned = [(tokenizer, together) for tokenizer, _ in learned]
+    return [Codec(tokenizer, _vocabulary(words, counts)) for tokenizer, counts in learned]
+
+
+def _spacy_tokenizers(words: WordTokenizerConfig, languages: Sequence[str]) -> list[WordTokenizer]:
     models = (words.source_model, words.target_model)
     for model in filter(None, models):
         if "/" in model and not Path(model).is_absolute():
@@ -68,15 +84,11 @@ def _word_codecs(words: WordTokenizerConfig, text: Sides, joint: bool) -> list[C
             )
     tokenizers = [
         WordTokenizer(language, model, words.lowercase)
-        for (language, _), model in zip(text, models, strict=False)  # no target side if it holds labels
+        for language, model in zip(languages, models, strict=False)  # no target side if it holds labels
     ]
     for tokenizer in tokenizers:  # All of them first: counting the words of one side may take minutes.
         tokenizer.check()
-    learned = [_learn(tokenizer, lines) for tokenizer, (_, lines) in zip(tokenizers, text, strict=True)]
-    if joint:
-        together = sum((counts for _, counts in learned), Counter[str]())
-        learned = [(tokenizer, together) for tokenizer, _ in learned]
-    return [Codec(tokenizer, _vocabulary(words, counts)) for tokenizer, counts in learned]
+    return tokenizers
 
 
 def _piece_codecs(config: TextConfig, text: Sides) -> list[Codec]:
@@ -92,8 +104,8 @@ def _label_codec(lines: Iterable[str]) -> Codec:
     return Codec(tokenizer, Vocabulary(tuple(sorted(labels))))
 
 
-def _learn(tokenizer: WordTokenizer, lines: Iterable[str]) -> tuple[WordTokenizer, Counter[str]]:
-    """The tokenizer with the spacing of these lines, and how often each word occurs in them."""
+def _learn(tokenizer: Words, lines: Iterable[str]) -> tuple[Words, Counter[str]]:
+    """The tokenizer with the spacing of these lines, if it learns that, and how often each word occurs in them."""
     spacing = SpacingCounts()
     counts: Counter[str] = Counter()
     tasks = ((number * CHUNK < SPACING_LINES, chunk) for number, chunk in enumerate(chunks(lines, CHUNK)))
@@ -101,22 +113,23 @@ def _learn(tokenizer: WordTokenizer, lines: Iterable[str]) -> tuple[WordTokenize
         for words, neighbours in counted:
             counts.update(words)
             spacing.update(neighbours)
-    return replace(tokenizer, spacing=spacing.learn()), counts
+    return replace(tokenizer, spacing=spacing.learn()) if isinstance(tokenizer, WordTokenizer) else tokenizer, counts
 
 
-def _count(tokenizer: WordTokenizer, task: tuple[bool, list[str]]) -> tuple[Counter[str], SpacingCounts]:
+def _count(tokenizer: Words, task: tuple[bool, list[str]]) -> tuple[Counter[str], SpacingCounts]:
     """How often each word occurs in the lines of a task and, if it asks for that, how their neighbours are spaced."""
     with_spacing, lines = task
+    if not (with_spacing and isinstance(tokenizer, WordTokenizer)):
+        return Counter(chain.from_iterable(tokenizer.tokenize(lines))), SpacingCounts()
     spacing = SpacingCounts()
     counts: Counter[str] = Counter()
     for tokens, space_after in tokenizer.tokenize_with_spaces(lines):
-        if with_spacing:
-            spacing.add(tokens, space_after)
+        spacing.add(tokens, space_after)
         counts.update(tokens)
     return counts, spacing
 
 
-def _vocabulary(config: WordTokenizerConfig, counts: Counter[str]) -> Vocabulary:
+def _vocabulary(config: WholeWordsConfig, counts: Counter[str]) -> Vocabulary:
     vocabulary = build_vocabulary(counts, min_freq=config.min_freq, max_size=config.max_size)
     if not vocabulary.words:
         most = max(counts.values(), default=0)

@@ -10,6 +10,7 @@ from translate.errors import CheckpointError
 from translate.text.labels import LabelTokenizer
 from translate.text.piece_learning import LEARNERS
 from translate.text.pieces import PieceTokenizer
+from translate.text.whitespace import WhitespaceTokenizer
 from translate.text.words import WordTokenizer
 
 
@@ -40,7 +41,11 @@ class Tokenizer(Protocol):
     def from_dict(cls, data: dict[str, Any]) -> "Tokenizer": ...
 
 
-TOKENIZERS: dict[str, type[Tokenizer]] = {"word": WordTokenizer, **dict.fromkeys(LEARNERS, PieceTokenizer)}
+TOKENIZERS: dict[str, type[Tokenizer]] = {
+    "word": WordTokenizer,
+    "whitespace": WhitespaceTokenizer,
+    **dict.fromkeys(LEARNERS, PieceTokenizer),
+}
 # A config cannot choose the tokenizer of labels, but it is saved like the others.
 STORED: dict[str, type[Tokenizer]] = {**TOKENIZERS, "label": LabelTokenizer}
 
