@@ -75,7 +75,7 @@ def test_a_run(project: Project) -> None:
 def test_what_is_said_goes_to_standard_error(run: Run, untrained: Project) -> None:
     said = run()
     assert (said.code, said.out) == (0, "")
-    assert said.err.startswith("train: 200 pairs, not a known corpus, sha256 ")
+    assert said.err.startswith("train: 200 pairs, sha256 ")
     assert said.err.endswith(best_model(untrained))
 
 

@@ -57,10 +57,10 @@ def describe_variant(name: str, lines: int, source_sha256: str, target_sha256: s
         edition = source.edition or target.edition
         return f"Multi30k {source.split} ({edition})" if edition else f"Multi30k {source.split}"
     if source:
-        return f"Multi30k {_describe(source)} / not a known corpus, sha256 {target_sha256[:8]}…"
+        return f"Multi30k {_describe(source)} / sha256 {target_sha256[:8]}…"
     if target:
-        return f"not a known corpus, sha256 {source_sha256[:8]}… / Multi30k {_describe(target)}"
-    unknown = f"not a known corpus, sha256 {source_sha256[:8]}… / {target_sha256[:8]}…"
+        return f"sha256 {source_sha256[:8]}… / Multi30k {_describe(target)}"
+    unknown = f"sha256 {source_sha256[:8]}… / {target_sha256[:8]}…"
     if any(text.split == name and text.lines == lines for text in KNOWN_TEXTS):
         return f"{unknown} (as long as Multi30k {name}, but not the same)"
     return unknown
