@@ -85,7 +85,7 @@ def test_text_of_which_nothing_is_missing(tmp_path: Path) -> None:
         ({"train": ["train", "cleann"]}, "No split 'cleann' in {root}: "),
         ({"train": ["train", Corpus(source=Path("none.de"), target=Path("none.en"))]}, "none.de does not exist. "),
         ({"valid": FilePair(source=Path("n*.de"), target=Path("n*.en"))}, "No file matches n*.de. "),
-        ({"valid": "dev2"}, "Validation selects the best model: hold out a few hundred lines of the training text"),
+        ({"valid": "dev2"}, "hold out a few hundred lines of the training text for it (scripts/split.py does that)."),
     ],
 )
 def test_what_is_missing_is_noticed_first(data: dict[str, Any], message: str, tmp_path: Path) -> None:

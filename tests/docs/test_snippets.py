@@ -4,8 +4,8 @@ docs/tour.md and docs/text.md run as doctests.
 """
 
 import re
+import shlex
 import shutil
-import subprocess
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from translate.commands import split
 from translate.config.loading import dump_config, load_config
 from translate.config.schema import Config
 from translate.data.corpus import open_pair
@@ -69,26 +70,22 @@ def test_trainings_have_a_config_and_settings_that_exist(training: str) -> None:
         load_config(ROOT / config, [override for override in overrides if not override.startswith("--")])
 
 
-@pytest.mark.skipif(shutil.which("shuf") is None, reason="there is no shuf, which is one of GNU's tools")
-def test_lines_are_held_out(tmp_path: Path) -> None:
-    pairs = [(f"Satz {number}", f"sentence {number}") for number in range(1100)]
-    written = [*pairs, *pairs[:300], ("ᎠᎡ", "one"), ("ᎠᎢ", "two")]  # equal in the order of some locales
-    for column, name in enumerate(("all.XX", "all.YY")):
-        lines = "".join(f"{pair[column]}\r\n" for pair in written).replace(" ", "\t")
-        (tmp_path / name).write_text(f"\ufeff{lines}", encoding="utf-8")
-    (shown,) = (block for block in snippets("") if "paste" in block)
-    said = subprocess.run(["bash", "-c", shown], cwd=tmp_path, check=True, capture_output=True)
-    assert (said.stdout, said.stderr) == (b"", b"")
-    splits = [
-        open_pair(tmp_path / f"{split}.XX", tmp_path / f"{split}.YY").in_memory() for split in ("train", "val", "test")
+def test_a_corpus_is_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, word in (("all.XX", "Satz"), ("all.YY", "sentence")):
+        lines = "".join(f"{word}\t{number}\r\n" for number in range(2000))
+        (tmp_path / name).write_bytes(f"\ufeff{lines}".encode())
+    (shown,) = (line for block in snippets("") for line in block.splitlines() if "scripts/split.py" in line)
+    python, script, *arguments = shlex.split(shown, comments=True)
+    assert (python, script) == ("python", "scripts/split.py")
+    assert split.main(arguments) == 0
+    pairs = [
+        open_pair(tmp_path / f"FOLDER/{name}.XX", tmp_path / f"FOLDER/{name}.YY").in_memory()
+        for name in ("train", "val", "test")
     ]
-    found = [pair for split in splits for pair in zip(split.source, split.target, strict=True)]
-    assert [len(split.source) for split in splits] == [102, 500, 500]
-    assert sorted(found) == sorted(set(written))
-    assert splits[1].source != sorted(splits[1].source)  # but in random order
-    (tmp_path / "all.YY").write_text("one\n", encoding="utf-8")
-    said = subprocess.run(["bash", "-c", shown], cwd=tmp_path, check=True, capture_output=True)
-    assert b"EOF" in said.stderr
+    assert [len(pair.source) for pair in pairs] == [1000, 500, 500]
+    found = {pair for text in pairs for pair in zip(text.source, text.target, strict=True)}
+    assert found == {(f"Satz\t{number}", f"sentence\t{number}") for number in range(2000)}
 
 
 def save_model(path: Path, seed: int) -> None:

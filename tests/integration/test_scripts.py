@@ -20,7 +20,7 @@ from translate.runs import RunFolder
 from translate.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ("train", "translate", "evaluate")
+SCRIPTS = ("train", "translate", "evaluate", "split")
 # An ASCII locale, without the help that Python has for it.
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
@@ -120,8 +120,10 @@ def test_commands_as_modules(script: str) -> None:
 def test_console_entry_points() -> None:
     entries = importlib.metadata.distribution("translate").entry_points
     found = {entry.name: entry.value for entry in entries if entry.group == "console_scripts"}
-    names = {"train": "translate-train", "translate": "translate-text", "evaluate": "translate-evaluate"}
-    assert found == {names[script]: f"translate.commands.{script}:main" for script in SCRIPTS}
+    names = {"translate": "translate-text"}
+    assert found == {
+        names.get(script, f"translate-{script}"): f"translate.commands.{script}:main" for script in SCRIPTS
+    }
     assert all(callable(entry.load()) for entry in entries)
 
 

@@ -33,17 +33,18 @@ def refuse_swapped_files(data: DataConfig) -> None:
     for corpus in data.texts:
         if corpus.source is None or corpus.target is None:
             continue
-        if are_swapped(corpus.source, corpus.target, data):
+        if are_swapped(corpus.source, corpus.target, (data.source, data.target)):
             raise ConfigError(
                 f"the source language is {data.source!r}, but the source is {corpus.source}, and its translation is "
                 f"{corpus.target}; swap the two files, or data.source and data.target"
             )
 
 
-def are_swapped(source: Path, target: Path, data: DataConfig) -> bool:
+def are_swapped(source: Path, target: Path, languages: tuple[str, str]) -> bool:
     """Whether two files are named after each other's language."""
-    named_right = f".{data.source}" in source.suffixes or f".{data.target}" in target.suffixes
-    return f".{data.target}" in source.suffixes and f".{data.source}" in target.suffixes and not named_right
+    of_source, of_target = (f".{language}" for language in languages)
+    named_right = of_source in source.suffixes or of_target in target.suffixes
+    return of_target in source.suffixes and of_source in target.suffixes and not named_right
 
 
 def check_variety(text: TextPair) -> None:

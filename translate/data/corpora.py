@@ -78,7 +78,7 @@ class ParallelCorpora:
             if corpus.split is not None:
                 find_split(data.root, corpus.split, data.source, data.target)
         if isinstance(data.valid, str):
-            with needed_for_validation():
+            with needed_for_validation(" (scripts/split.py does that)"):
                 find_split(data.root, data.valid, data.source, data.target)
 
     def open_train(self) -> TextPair:
@@ -120,7 +120,7 @@ class ParallelCorpora:
 
     def read_files(self, source: Path, reference: Path, target: Codec) -> TextInMemory:
         """Two files. ConfigError if they are named after each other's language, DataError if they cannot be read."""
-        if are_swapped(source, reference, self.data):
+        if are_swapped(source, reference, (self.data.source, self.data.target)):
             raise ConfigError(
                 f"the model translates from {self.data.source!r} to {self.data.target!r}, but the source is {source}, "
                 f"and the reference {reference}; swap the two files"
@@ -254,13 +254,13 @@ def encode_other_splits(corpora: Corpora, cache: CorpusCache, codecs: tuple[Code
 
 
 @contextmanager
-def needed_for_validation() -> Iterator[None]:
+def needed_for_validation(how: str = "") -> Iterator[None]:
     """A DataError inside, which says that there is no such text, also says where to take it from."""
     try:
         yield
     except DataError as error:
         raise DataError(
-            f"{error} Validation selects the best model: hold out a few hundred lines of the training text for it."
+            f"{error} Validation selects the best model: hold out a few hundred lines of the training text for it{how}."
         ) from None
 
 

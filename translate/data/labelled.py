@@ -1,13 +1,22 @@
 """Labelled text on disk: one `label<TAB>text` per line, in a file for each split. It knows nothing about tokens."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from translate.data.corpus import TextInMemory, TextPair, open_pair
-from translate.data.lines import FileText, Text, excerpt, read_blocks, text_sha256, version_of
+from translate.data.lines import (
+    Column,
+    FileText,
+    Text,
+    excerpt,
+    read_blocks,
+    text_sha256,
+    version_of,
+    without_blank_end,
+)
 from translate.data.splits import (
     files_in,
     folder_and_name,
@@ -36,7 +45,7 @@ def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
     lines = 0
     labels: set[str] = set()
     hashes = hashlib.sha256(), hashlib.sha256()
-    for lines, line in enumerate(_without_blank_end(chain.from_iterable(read_blocks(path))), start=1):
+    for lines, line in enumerate(without_blank_end(chain.from_iterable(read_blocks(path))), start=1):
         if "\t" not in line:
             raise DataError(f"{path}, line {lines} has no tab: {excerpt(line)}. Write label, tab, text.")
         label = _label(line)
@@ -48,22 +57,8 @@ def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
     if not lines:
         raise DataError(f"{path} has no text. It needs one `label<TAB>text` per line.")
     rows = FileText(path, lines, version)
-    texts, own_labels = _Column(rows, _text), _Column(rows, _label)
+    texts, own_labels = Column(rows, _text), Column(rows, _label)
     return _labelled(path.name, texts, own_labels, (hashes[0].hexdigest(), hashes[1].hexdigest()), len(labels))
-
-
-@dataclass(frozen=True)
-class _Column:
-    """What `part` takes from each row, row by row."""
-
-    rows: Text
-    part: Callable[[str], str]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self.part, self.rows)
 
 
 def _label(row: str) -> str:
@@ -74,16 +69,6 @@ def _label(row: str) -> str:
 def _text(row: str) -> str:
     """What comes after the first tab."""
     return row.partition("\t")[2]
-
-
-def _without_blank_end(lines: Iterable[str]) -> Iterator[str]:
-    """All lines but the blank ones at the end."""
-    blank: list[str] = []
-    for line in lines:
-        blank.append(line)
-        if line.strip():
-            yield from blank
-            blank.clear()
 
 
 def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> TextInMemory:

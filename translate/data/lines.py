@@ -6,7 +6,7 @@ import io
 import stat
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -72,6 +72,20 @@ class JoinedText:
         return chain.from_iterable(self.texts)
 
 
+@dataclass(frozen=True)
+class Column:
+    """What `part` takes from each row of a table."""
+
+    rows: Text
+    part: Callable[[str], str]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.part, self.rows)
+
+
 def version_of(path: Path) -> tuple[int, int]:
     """When a file was last modified, in ns, and its size in bytes: they tell whether it has changed since.
 
@@ -126,6 +140,16 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
                 lines.pop()
             yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
             before += len(raw)
+
+
+def without_blank_end(lines: Iterable[str]) -> Iterator[str]:
+    """All lines but the blank ones at the end."""
+    blank: list[str] = []
+    for line in lines:
+        blank.append(line)
+        if line.strip():
+            yield from blank
+            blank.clear()
 
 
 def _refuse_odd(path: Path, text: str) -> None:

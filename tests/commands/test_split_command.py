@@ -1,0 +1,102 @@
+"""split.py: from one corpus to the files that train.py reads."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_project import Call, Outcome, write_lines
+
+from translate.commands.split import main
+from translate.config.loading import load_config
+from translate.data.corpora import corpora_of
+from translate.data.lines import read_lines
+
+GERMAN = [f"Satz {n}" for n in range(60)]
+ENGLISH = [f"sentence {n}" for n in range(60)]
+
+
+@pytest.fixture
+def split(call: Call, tmp_path: Path) -> Callable[..., Outcome]:
+    """The command for German and English, with ten pairs for val and twelve for test."""
+    usual = ("--languages", "de", "en", "--folder", tmp_path / "new", "--valid", 10, "--test", 12)
+    return lambda *arguments: call(main, *usual, *arguments)
+
+
+def pairs_in(folder: Path, name: str) -> list[tuple[str, str]]:
+    return list(zip(read_lines(folder / f"{name}.de"), read_lines(folder / f"{name}.en"), strict=True))
+
+
+def test_two_files(split: Callable[..., Outcome], tmp_path: Path) -> None:
+    files = write_lines(tmp_path / "all.de", GERMAN), write_lines(tmp_path / "all.en", ENGLISH)
+    said = split(*files)
+    assert said == Outcome(0, "", f"{tmp_path}/new: 60 pairs, 38 in train, 10 in val, 12 in test\n")
+    found = [pair for name in ("train", "val", "test") for pair in pairs_in(tmp_path / "new", name)]
+    assert found != list(zip(GERMAN, ENGLISH, strict=True))
+    assert sorted(found) == sorted(zip(GERMAN, ENGLISH, strict=True))
+
+    (tmp_path / "mine.yaml").write_text("data: {root: new, source: de, target: en, download: false}")
+    corpora = corpora_of(load_config(tmp_path / "mine.yaml").data)
+    corpora.check()
+    assert len(corpora.open_train().source) == 38
+
+    again = split(*files)
+    assert (again.code, again.out) == (2, "")
+    assert again.err.endswith(f"error: {tmp_path}/new/train.de exists. Choose another --folder, or remove it.\n")
+
+
+@pytest.mark.parametrize("columns", [(), ("--columns", 4, 2)])
+def test_a_table(columns: tuple[object, ...], split: Callable[..., Outcome], tmp_path: Path) -> None:
+    rows = [f"{n}\t{one}\t{n}\t{other}" for n, (one, other) in enumerate(zip(GERMAN, ENGLISH, strict=True))]
+    table = write_lines(tmp_path / "table.tsv", rows)
+    assert split(table, *columns).code == 0
+    expected = {*zip(ENGLISH, GERMAN, strict=True)} if columns else {*zip(GERMAN, ENGLISH, strict=True)}
+    assert {pair for name in ("train", "val", "test") for pair in pairs_in(tmp_path / "new", name)} == expected
+
+
+def test_all_of_it_as_training_text(split: Callable[..., Outcome], tmp_path: Path) -> None:
+    files = write_lines(tmp_path / "all.de", GERMAN), write_lines(tmp_path / "all.en", ENGLISH)
+    assert split(*files, "--valid", 0, "--test", 0).err == f"{tmp_path}/new: 60 pairs, 60 in train\n"
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["train.de", "train.en"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["all.en", "all.de"], "--languages de en, but the files are all.en and all.de; swap either"),
+        (["all.de", "short.en"], "all.de has 60 lines, short.en has 59; they must correspond line by line. They seem"),
+        (["all.de"], "all.de, line 1 has 1 column, with a tab between two, but columns 1 and 2 are asked for"),
+        (["all.de", "all.en", "all.fr"], "give two files, or one table with both languages"),
+        (["all.de", "all.en", "--columns", 1, 2], "--columns applies only to a table; leave it out with two files"),
+        (["all.de", "--columns", 2, 2], "--columns takes two different columns, counted from 1"),
+        (["all.de", "--columns", 0, 1], "--columns takes two different columns, counted from 1"),
+        (["missing.de", "all.en"], "missing.de does not exist. Check the path."),
+        (["all.de", "all.en", "--valid", 500], "512 pairs cannot be held out: of 60 pairs, 60 have lines of 1 to 1000"),
+    ],
+)
+def test_what_is_refused(
+    arguments: list[object],
+    message: str,
+    split: Callable[..., Outcome],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("all.de", GERMAN), ("all.en", ENGLISH), ("short.en", ENGLISH[1:])):
+        write_lines(tmp_path / name, lines)
+    said = split(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"error: {message}")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("languages", "message"),
+    [
+        (("de", "de"), "--languages de de: both files would have the same name"),
+        (("../de", "en"), "--languages ../de en: '../de' is not the code of a language, such as de or en"),
+        (("de", ""), "--languages de : '' is not the code of a language, such as de or en"),
+    ],
+)
+def test_languages(languages: tuple[str, str], message: str, call: Call, tmp_path: Path) -> None:
+    said = call(main, "--languages", *languages, "--folder", tmp_path, "table.tsv")
+    assert said == Outcome(2, "", f"error: {message}\n")

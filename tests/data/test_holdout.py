@@ -1,0 +1,124 @@
+"""Held-out pairs: as many as asked for, random, and with lines that training text does not have."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from translate.data.holdout import LONGEST, hold_out, open_table, write_splits
+from translate.data.lines import read_lines
+from translate.errors import DataError
+
+SOURCE = [f"Satz {n}" for n in range(100)]
+TARGET = [f"sentence {n}" for n in range(100)]
+
+
+def test_every_pair_is_in_one_split() -> None:
+    splits = hold_out(SOURCE, TARGET, {"val": 10, "test": 20}, seed=1)
+    assert [(name, len(indices)) for name, indices in splits.items()] == [("train", 70), ("val", 10), ("test", 20)]
+    assert sorted(np.concatenate(list(splits.values()))) == list(range(100))
+    assert all((np.diff(indices) > 0).all() for indices in splits.values())
+
+
+def test_which_pairs_depends_on_the_seed_alone() -> None:
+    chosen = [hold_out(SOURCE, TARGET, {"val": 10, "test": 20}, seed)["test"].tolist() for seed in (1, 1, 2)]
+    assert chosen[0] == chosen[1] != chosen[2]
+    assert chosen[0] != list(range(chosen[0][0], chosen[0][0] + 20))
+
+
+lines = st.lists(st.tuples(st.sampled_from("abcdefgh "), st.sampled_from("uvwxyz")), min_size=1, max_size=30)
+
+
+@given(lines, st.integers(0, 3), st.integers(0, 3))
+def test_no_held_out_line_is_in_another_split(pairs: list[tuple[str, str]], valid: int, test: int) -> None:
+    source = [f"{one}{' ' * (index % 2)}" for index, (one, _) in enumerate(pairs)]
+    target = [f"{' ' * (index % 2)}{other}" for index, (_, other) in enumerate(pairs)]
+    try:
+        splits = hold_out(source, target, {"val": valid, "test": test}, seed=1)
+    except DataError:
+        once = [p for p in pairs if p[0] != " " and [q[0] for q in pairs].count(p[0]) == 1]
+        once = [p for p in once if [q[1] for q in pairs].count(p[1]) == 1]
+        assert valid + test > min(len(once), len(pairs) // 2)
+        return
+    for side in (source, target):
+        found = {name: [side[index].strip() for index in indices] for name, indices in splits.items()}
+        for name in ("val", "test"):
+            elsewhere = [line for other, lines in found.items() if other != name for line in lines]
+            assert not set(found[name]) & set(elsewhere)
+            assert len(set(found[name])) == len(found[name])
+            assert all(found[name])
+
+
+def test_long_lines_are_not_held_out() -> None:
+    long = ["x" * LONGEST, "y" * (LONGEST + 1), *SOURCE[2:]]
+    assert {index for seed in range(20) for index in hold_out(long, TARGET, {"val": 50}, seed)["val"]} == {
+        0,
+        *range(2, 100),
+    }
+
+
+def test_too_few_pairs() -> None:
+    with pytest.raises(DataError, match=r"^30 pairs cannot be held out: of 100 pairs, 20 have lines of 1 to 1000"):
+        hold_out(["again"] * 80 + SOURCE[80:], TARGET, {"val": 10, "test": 20}, seed=1)
+    with pytest.raises(DataError, match=r"^51 of 100 pairs would be held out, and fewer left to train on"):
+        hold_out(SOURCE, TARGET, {"val": 1, "test": 50}, seed=1)
+    assert len(hold_out(SOURCE, TARGET, {"val": 0, "test": 50}, seed=1)["train"]) == 50
+
+
+def test_files_are_in_the_order_of_the_corpus(tmp_path: Path) -> None:
+    splits = {"train": np.array([0, 2, 4]), "val": np.array([1, 3]), "test": np.array([], np.int64)}
+    source = ["eins", " zwei\u2028", "drei\tTab", "", "fünf"]
+    write_splits(tmp_path / "new" / "folder", ("de", "en"), (source, TARGET[:5]), splits)
+    folder = tmp_path / "new" / "folder"
+    assert sorted(path.name for path in folder.iterdir()) == ["train.de", "train.en", "val.de", "val.en"]
+    assert (folder / "train.de").read_bytes() == "eins\ndrei\tTab\nfünf\n".encode()
+    assert (folder / "val.de").read_bytes() == " zwei\u2028\n\n".encode()
+    assert read_lines(folder / "train.en") == [TARGET[0], TARGET[2], TARGET[4]]
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "val.en").write_text("mine")
+    splits = {"train": np.array([0]), "val": np.array([1])}
+    with pytest.raises(DataError, match=r"val\.en exists"):
+        write_splits(tmp_path, ("de", "en"), (SOURCE[:2], TARGET[:2]), splits)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
+    class Fails(list[str]):
+        def __iter__(self):  # type: ignore[no-untyped-def]
+            yield "one"
+            raise OSError(28, "No space left on device")
+
+    splits = {"train": np.array([0]), "val": np.array([1])}
+    with pytest.raises(DataError, match=r"^cannot write .*: No space left on device; choose another --folder$"):
+        write_splits(tmp_path, ("de", "en"), (SOURCE[:2], Fails(TARGET[:2])), splits)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_of_a_table(tmp_path: Path) -> None:
+    table = tmp_path / "table.tsv.gz"
+    table.write_bytes(gzip.compress(b"7\tein Hund\t8\ta dog\tCC-BY\r\n9\t\t3\t b \t\n\n \n"))
+    source, target = open_table(table, (2, 4))
+    assert (list(source), list(target)) == (["ein Hund", ""], ["a dog", " b "])
+    assert (list(source), len(source)) == (["ein Hund", ""], 2)
+    assert list(open_table(table, (5, 1))[0]) == ["CC-BY", ""]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a\tb\nc\n", r"line 2 has 1 column, with a tab between two, but columns 1 and 2 are asked for: 'c'\. "),
+        ("a,b\n", r"line 1 has 1 column, .* give two files, one for each language\.$"),
+        ("\n\n", r"has no text"),
+        ("", r"has no text"),
+    ],
+)
+def test_what_is_no_table(content: str, message: str, tmp_path: Path) -> None:
+    table = tmp_path / "table.tsv"
+    table.write_text(content)
+    with pytest.raises(DataError, match=message):
+        open_table(table, (1, 2))

@@ -1,0 +1,104 @@
+"""Divides one corpus into training text and held-out pairs, which no sentence of the training text gives away."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from translate.data.lines import Column, FileText, Text, excerpt, read_blocks, version_of, without_blank_end
+from translate.errors import DataError
+from translate.files import atomic_open, writing
+from translate.paths import exists
+
+TRAIN = "train"
+LONGEST = 1000  # characters of a held-out line: longer ones are mostly several sentences, and slow to translate
+
+
+def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
+    """Two columns of a table, counted from 1, which a tab separates; read once to check that every row has them.
+
+    Raises:
+        DataError: the file cannot be read or is empty, or a row has too few columns.
+    """
+    version = version_of(path)
+    rows = 0
+    for rows, row in enumerate(without_blank_end(chain.from_iterable(read_blocks(path))), start=1):
+        if (found := row.count("\t") + 1) < max(columns):
+            raise DataError(
+                f"{path}, line {rows} has {found} column{'s' if found > 1 else ''}, with a tab between two, but "
+                f"columns {columns[0]} and {columns[1]} are asked for: {excerpt(row)}. Correct it, choose --columns, "
+                "or give two files, one for each language."
+            )
+    if not rows:
+        raise DataError(f"{path} has no text. It needs one sentence and its translation per line, with a tab between.")
+    text = FileText(path, rows, version)
+    return Column(text, partial(_cell, columns[0])), Column(text, partial(_cell, columns[1]))
+
+
+def _cell(number: int, row: str) -> str:
+    return row.split("\t", number)[number - 1]
+
+
+def hold_out(source: Text, target: Text, sizes: Mapping[str, int], seed: int) -> dict[str, NDArray[np.int64]]:
+    """The indices of the pairs of each split: as many random ones as `sizes` says, and in `TRAIN` all the others.
+
+    A pair is held out only if both of its lines are at most `LONGEST` characters long and occur once in the corpus, so
+    that training text and splits share no line.
+
+    Raises:
+        DataError: there are too few such pairs, or more pairs would be held out than are left.
+    """
+    wanted = sum(sizes.values())
+    possible = np.flatnonzero(_occur_once(source) & _occur_once(target))
+    if wanted > len(possible):
+        raise DataError(
+            f"{wanted} pairs cannot be held out: of {len(source)} pairs, {len(possible)} have lines of 1 to {LONGEST} "
+            "characters that occur once. Ask for fewer: --valid N --test N."
+        )
+    if 2 * wanted > len(source):
+        raise DataError(
+            f"{wanted} of {len(source)} pairs would be held out, and fewer left to train on. Ask for fewer: --valid N "
+            "--test N."
+        )
+    chosen = np.random.default_rng(seed).choice(possible, wanted, replace=False)
+    parts = np.split(chosen, np.cumsum(list(sizes.values()))[:-1])
+    left = np.setdiff1d(np.arange(len(source)), chosen)
+    return {TRAIN: left, **{split: np.sort(part) for split, part in zip(sizes, parts, strict=True)}}
+
+
+def _occur_once(lines: Text) -> NDArray[np.bool_]:
+    """Which lines have text, but not too much, and differ from all others; white space around them aside."""
+    hashes = np.zeros(len(lines), np.int64)  # in place of the lines, of which there may be millions
+    fit = np.zeros(len(lines), np.bool_)
+    for index, line in enumerate(map(str.strip, lines)):
+        hashes[index], fit[index] = hash(line), 0 < len(line) <= LONGEST
+    _, group, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    return fit & (counts[group] == 1)
+
+
+def write_splits(
+    folder: Path, languages: tuple[str, str], sides: tuple[Text, Text], splits: Mapping[str, NDArray[np.int64]]
+) -> None:
+    """Write `folder/SPLIT.LANGUAGE` for each split that has pairs, in the order of the corpus.
+
+    Raises:
+        DataError: one of these files exists, or cannot be written; then none is.
+    """
+    used = [split for split, indices in splits.items() if len(indices)]
+    split_of = np.zeros(len(sides[0]), np.uint8)
+    for number, split in enumerate(used):
+        split_of[splits[split]] = number
+    paths = {(split, language): folder / f"{split}.{language}" for split in used for language in languages}
+    for path in paths.values():
+        if exists(path):
+            raise DataError(f"{path} exists. Choose another --folder, or remove it.")
+    with writing(folder, DataError, "choose another --folder"), ExitStack() as stack:
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {place: stack.enter_context(atomic_open(path)) for place, path in paths.items()}
+        for language, lines in zip(languages, sides, strict=True):
+            for index, line in enumerate(lines):
+                files[used[split_of[index]], language].write(f"{line}\n".encode())
