@@ -116,6 +116,18 @@ def test_a_share_that_is_known_beforehand_saves_a_multiplication(name: str) -> N
         assert scores_NV._version == changed + changes
 
 
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_only_on_a_cpu_is_any_value_looked_at(name: str, dtype: torch.dtype) -> None:
+    """As on a GPU, which would have to be waited for; a tensor on the device `meta` has no values."""
+    logits_MV = torch.zeros(9, 11, dtype=dtype, device="meta", requires_grad=True)
+    labels_N = torch.zeros(8, dtype=torch.int64, device="meta")
+    loss, nll = LOSSES[name](logits_MV.clone(), labels_N)
+    (gradient_MV,) = torch.autograd.grad(loss / 3, logits_MV)
+    assert (loss.device, nll.device) == (logits_MV.device, logits_MV.device)
+    assert (gradient_MV.device, gradient_MV.dtype) == (logits_MV.device, dtype)
+
+
 def test_scores_stay_where_no_gradient_is_asked_for() -> None:
     logits_NV, labels_N = drawn()
     scores_NV = logits_NV.detach().clone()

@@ -192,7 +192,7 @@ def _smoothed(logits_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoot
 
 def _minus_targets(gradient_RV: Tensor, labels_R1: Tensor, smoothing: float, share: float, *, sign: int = 1) -> Tensor:
     """`share` · (`sign` · `gradient_RV` - the smoothed distribution of the labels), which overwrites `gradient_RV`."""
-    for_all = torch.tensor(-share * smoothing / gradient_RV.shape[1])
+    for_all = gradient_RV.new_full((), -share * smoothing / gradient_RV.shape[1])
     torch.add(for_all, gradient_RV, alpha=sign * share, out=gradient_RV)
     for_label = torch.full_like(labels_R1, share * (smoothing - 1), dtype=torch.float32)
     return gradient_RV.scatter_add_(1, labels_R1, for_label)
