@@ -190,7 +190,7 @@ def test_large_logits_stay_finite() -> None:
     assert loss.item() == pytest.approx(0.9 * 2e4 + 0.1 * 1e4)
 
 
-@pytest.mark.parametrize("far", [50.0, 80.0, 95.0, 1e4])
+@pytest.mark.parametrize("far", [50.0, 80.0, 85.0, 95.0, 1e4])
 def test_labels_that_seem_impossible(far: float) -> None:
     logits_NV, labels_N = drawn(rows=8)
     logits_NV = (logits_NV.detach() - far * (torch.arange(11) == labels_N[:, None])).double().requires_grad_()
@@ -198,7 +198,7 @@ def test_labels_that_seem_impossible(far: float) -> None:
     for (slow, quick), count, settings in zip(zip(plain, fast, strict=True), (8, 4), ((0.1,), (0.1, 2.0)), strict=True):
         expected = slow(logits_NV, labels_N[:count], *settings)
         found = quick(logits_NV.float(), labels_N[:count], *settings)
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-3)
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=0.0)
         ours, theirs = (torch.autograd.grad(loss, logits_NV)[0] for loss, _ in (found, expected))
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 

@@ -11,6 +11,7 @@ from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.model.rows import ROWS
 from translate.training.muon import Muon
+from translate.training.objective import Logits
 from translate.training.parallel import Single
 from translate.training.update import Pass, Update
 
@@ -50,6 +51,19 @@ def test_rows_of_scores_are_a_multiple_where_each_number_of_rows_costs_machine_c
     assert labels % ROWS > 0
     assert len(passed(torch.float32, None)[1]) == labels
     assert len(passed(torch.bfloat16, None)[1]) == labels + -labels % ROWS
+
+
+def test_the_loss_is_told_what_it_will_be_multiplied_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    update, told = passed(torch.float32, None)[0], []
+    objective = update.objective
+
+    def noted(logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        told.append(share)
+        return objective(logits, batch, share)
+
+    monkeypatch.setattr(update, "objective", noted)
+    update.add(UPDATES[0][0], 1 / 3, last=True)
+    assert told == [1 / 3]
 
 
 def test_a_pass_without_weight_counts_nothing_and_the_last_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
