@@ -190,15 +190,19 @@ class MultiHeadAttention(nn.Module):
         return scores_BHTS.softmax(-1)[..., :length]
 
     def _placed(self, x_BHTK: Tensor, norm: nn.Module, start: int) -> Tensor:
-        """Queries or keys after `norm` and rotation, the first of which is at position `start`."""
+        """Queries or keys, the first of which is at position `start`, after `norm` and rotation: at least in float32.
+
+        If there is neither, they are returned as they are.
+        """
         if isinstance(norm, nn.Identity) and self.rotation is None:
             return x_BHTK
-        # Both compute in float32, faster if heads do not alternate; attention would convert and rearrange them anyway.
+        # Both compute in float32, and faster where each head's numbers lie together. On CPUs, attention needs such a
+        # copy anyway.
         x_BHTK = norm(_at_least_float32(x_BHTK))
         return x_BHTK if self.rotation is None else self.rotation(x_BHTK, start)
 
     def _split(self, x_MI: Tensor, sizes: Sequence[int]) -> Tensor:
-        """Gives heads that lie side by side in one vector (I = H x K or H x V wide) a dimension of their own."""
+        """Heads that lie side by side in one vector (I = H x K or H x V wide), apart: (B, H, T, K) or (B, H, T, V)."""
         return positions_of(x_MI, sizes).unflatten(2, (self.heads, -1)).transpose(1, 2)
 
 

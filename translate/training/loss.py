@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy, kl_div
 from translate.data.batching import IGNORED
 
 ELEMENTS_AT_ONCE = 2**18  # elements of a block of logits: 1 MB in float32, which fits into caches and needs few calls
-LEAST = 1e-30  # probability whose logarithm is as exact as those of others: far above the least number of float32
+LEAST = 1e-30  # probability: float32 has few digits for those below 1e-38 and rounds the smallest to 0
 
 
 @dataclass
@@ -56,10 +56,11 @@ def smoothed_loss_(
     can be differentiated, and only once. Rows of logits after those of the labels do not count. Logits that require a
     gradient are overwritten with it, hence the underscore.
 
-    If the loss is going to be multiplied by something before the backward pass, that saves a pass over the gradient if
-    it is given as `share`, which changes no result.
+    `share` is what the caller will multiply the loss by before the backward pass. It changes no result, but if known
+    now, it is multiplied into each block while that is in the cache, which saves a pass over the whole gradient later.
     """
-    loss, nll = _SmoothedLoss.apply(logits_MV, labels_N, smoothing, share or 1.0)  # type: ignore[no-untyped-call]
+    share = share or 1.0  # The backward pass divides by it.
+    loss, nll = _SmoothedLoss.apply(logits_MV, labels_N, smoothing, share)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -121,7 +122,8 @@ def r_drop_loss_(
     gradient. The logits are overwritten with their gradient, even if they require none. `share` is as in
     `smoothed_loss_`.
     """
-    loss, nll = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight, share or 1.0)  # type: ignore[no-untyped-call]
+    share = share or 1.0
+    loss, nll = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight, share)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -145,10 +147,12 @@ class _RDropLoss(torch.autograd.Function):
                 sums += _smoothed(logits_RV, normalizer_R1, labels_R1, smoothing)
             # weight / 2 · (log p - log q), whose mean under p is weight / 2 · KL(p ‖ q).
             apart_RV = one_RV.sub_(other_RV).sub_(normalizers[0] - normalizers[1]).mul_(weight / 2)
-            # The divergence's gradient with respect to p's logits is (p · (log p - log q - KL(p ‖ q) + 1) - q) / 2.
+            # The gradient of (KL(p ‖ q) + KL(q ‖ p)) / 2 with respect to p's logits is
+            # (p · (log p - log q - KL(p ‖ q) + 1) - q) / 2; that of the cross-entropy is p, minus the targets.
+            # For q, p and q swap places, and so `apart_RV` changes its sign.
             of_p, of_q = (one_NV, p_RV, q_RV, 1), (other_NV, q_RV, p_RV, -1)
             for logits_NV, own_RV, its_other_RV, sign in of_p, of_q:
-                gradient_RV = torch.mul(own_RV, apart_RV, out=other_RV)  # All of it is times `sign` until the end.
+                gradient_RV = torch.mul(own_RV, apart_RV, out=other_RV)  # `sign` times the gradient, until the end
                 divergence_R1 = sign * gradient_RV.sum(1, keepdim=True)
                 sums[0] += divergence_R1.sum()
                 gradient_RV.addcmul_(own_RV, sign * (weight / 2 + 1 - divergence_R1))
@@ -169,17 +173,18 @@ class _RDropLoss(torch.autograd.Function):
 
 def _multiplied_(gradient_MV: Tensor, factor: Tensor) -> Tensor:
     """The product, in place; on a CPU, nothing is done for a factor of 1."""
-    # To look at the factor on a GPU would have to wait for it.
+    # On a GPU, the factor is not looked at: Python would have to wait until it is computed.
     return gradient_MV if factor.device.type == "cpu" and factor == 1 else gradient_MV.mul_(factor)
 
 
 def _logsumexp(logits_RV: Tensor, probability_RV: Tensor, labels_R1: Tensor) -> Tensor:
-    """The logarithm of the sum of the exponentials, (R, 1), from probabilities that are already there."""
-    # Any token of a row will do. On a CPU, it takes a while to find the greatest probability, whose logarithm is always
-    # finite; on a GPU, to look at the labels' would have to wait for it.
+    """The logarithm of the sum of the exponentials, (R, 1): any token's logit minus the log of its probability."""
+    token_R1 = labels_R1
+    # The label's may be too small for a logarithm; the likeliest token's is at least 1 / V, but takes a CPU a while to
+    # find. On a GPU, Python would have to wait to learn whether any is too small.
     if probability_RV.device.type != "cpu" or (probability_RV.gather(1, labels_R1) < LEAST).any():
-        labels_R1 = probability_RV.argmax(1, keepdim=True)
-    return logits_RV.gather(1, labels_R1) - probability_RV.gather(1, labels_R1).log()
+        token_R1 = probability_RV.argmax(1, keepdim=True)
+    return logits_RV.gather(1, token_R1) - probability_RV.gather(1, token_R1).log()
 
 
 def _smoothed(logits_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoothing: float) -> Tensor:
@@ -192,6 +197,7 @@ def _smoothed(logits_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoot
 
 def _minus_targets(gradient_RV: Tensor, labels_R1: Tensor, smoothing: float, share: float, *, sign: int = 1) -> Tensor:
     """`share` · (`sign` · `gradient_RV` - the smoothed distribution of the labels), which overwrites `gradient_RV`."""
+    # A scalar tensor plus a multiple of the gradient: one pass in place of a product and a difference.
     for_all = gradient_RV.new_full((), -share * smoothing / gradient_RV.shape[1])
     torch.add(for_all, gradient_RV, alpha=sign * share, out=gradient_RV)
     for_label = torch.full_like(labels_R1, share * (smoothing - 1), dtype=torch.float32)
