@@ -80,7 +80,7 @@ def processed_warnings(sources: Sequence[str], references: Sequence[str]) -> lis
     for looks_so, share, what in TRACES:
         found = []
         for lines, side in ((sources, "sources"), (references, "references")):
-            marked = sum(map(looks_so, lines))
+            marked = sum(bool(looks_so(line)) for line in lines)
             if marked and marked >= share * len(lines):
                 found.append(f"{marked} of {len(lines)} {side}")
         if found:
@@ -88,17 +88,9 @@ def processed_warnings(sources: Sequence[str], references: Sequence[str]) -> lis
     return warnings
 
 
-def _is_in_pieces(line: str) -> bool:
-    return PIECES.search(line) is not None
-
-
-def _is_tokenized(line: str) -> bool:
-    return TOKENIZED.search(line) is not None
-
-
 def _has_entities(line: str) -> bool:
     """Whether a line that is not tokenized has HTML entities; sacremoses undoes those that Moses' tokenizer writes."""
-    return any(html.unescape(found) != found for found in ENTITY.findall(line)) and not _is_tokenized(line)
+    return any(html.unescape(found) != found for found in ENTITY.findall(line)) and not TOKENIZED.search(line)
 
 
 def _is_misread(line: str) -> bool:
@@ -119,16 +111,16 @@ def _byte(character: str) -> bytes:
 
 
 # What to look for, above which share of the lines a text seems to be so, and what to say.
-TRACES: tuple[tuple[Callable[[str], bool], float, str], ...] = (
+TRACES: tuple[tuple[Callable[[str], object], float, str], ...] = (
     (
-        _is_in_pieces,
+        PIECES.search,
         MANY,
         "are cut into pieces (@@, ▁): a model learns to expect and to write such text, and its scores are not those of "
         "raw text; join the pieces of training text and references: sed -E 's/@@( |$)| ##| ?￭ ?//g' FILE or, for "
         "SentencePiece, sed 's/ //g; s/▁/ /g; s/^ //' FILE",
     ),
     (
-        _is_tokenized,
+        TOKENIZED.search,
         MANY,
         "look tokenized (a space before the period, &apos;, @-@): a model learns to expect and to write such text, and "
         "its scores are not those of raw text; detokenize training text and references, for example with sacremoses",
