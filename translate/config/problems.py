@@ -25,7 +25,6 @@ import difflib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import takewhile
 from typing import Any
 
@@ -173,17 +172,15 @@ def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
     known = list(_sections_at(above, values)[0].model_fields)
     if not above and key != "extends":
         known.append("extends")
-    everywhere = [(home, section) for home, section in all_sections() if key in section.model_fields]
-    here = [section for home, section in everywhere if home == _dotted(above)]
+    here = [section for home, section in all_sections() if home == _dotted(above) and key in section.model_fields]
     if kinds := [kind for section in here if (kind := kind_of(section))]:
         kind = _value_at(values, (*above, "kind"))
         belongs = f"belongs to kind{'s' if len(kinds) > 1 else ''} {', '.join(kinds)}"
         return f"unknown key for kind {show(kind)}; {key} {belongs}"
     if above and key in map(kind_of, sections_below(str(above[-1]), _sections_at(above[:-1], values))):
         return f"unknown key; to choose it, write kind: {key}"
-    if everywhere and not here and key != "kind":
-        homes = dict.fromkeys(home or "the top level" for home, _ in everywhere)
-        return f"unknown key; {key!r} belongs to {' and '.join(homes)}"
+    if (homes := _homes(key)) and not here and key != "kind":
+        return f"unknown key; {key!r} belongs to {' and '.join(home or 'the top level' for home in homes)}"
     name, colon, value = key.partition(":")
     if colon and name in known:
         return f"unknown key; write a space after the colon, '{name}: {value}'"
@@ -223,22 +220,16 @@ def _names_inside(name: str, section: dict[Any, Any], home: str) -> list[str]:
         if isinstance(value, dict):
             found += _names_inside(str(key), value, home)
             continue
-        homes = _homes().get(key, [])
+        homes = _homes(key)
         same = f"{homes[0]}.{key}" if len(homes) == 1 and homes[0] else None
         if ours := same or our_name(f"{name}.{key}", home) or our_name(str(key), home):
             found.append(f"{key} is {ours}")
     return list(dict.fromkeys(found))
 
 
-@cache
-def _homes() -> dict[str, list[str]]:
-    """The paths of the sections that have a key."""
-    found: dict[str, list[str]] = {}
-    for home, section in all_sections():
-        for key in section.model_fields:
-            if home not in found.setdefault(key, []):
-                found[key].append(home)
-    return found
+def _homes(key: str) -> list[str]:
+    """The paths of the sections that have this key."""
+    return list(dict.fromkeys(home for home, section in all_sections() if key in section.model_fields))
 
 
 def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
