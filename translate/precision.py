@@ -3,8 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -96,11 +95,6 @@ def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
     return max(seconds, 1e-9) / uses  # The clock may be too coarse.
 
 
-@contextmanager
-def autocast(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
+def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[None]:
     """Compute in `dtype` inside, with PyTorch's autocast; weights stay float32."""
-    if dtype is torch.float32:
-        yield
-    else:
-        with torch.autocast(device.type, dtype):
-            yield
+    return nullcontext() if dtype is torch.float32 else torch.autocast(device.type, dtype)
