@@ -124,7 +124,7 @@ def _learn_characters(texts: Iterable[str], *, min_freq: int) -> Any:
 
 def _learn_bytes(_: Iterable[str]) -> Any:
     """The 256 bytes of UTF-8, whatever the text."""
-    return hugging_face().Tokenizer(_bpe(BYTES, merges=[], byte_fallback=True))
+    return hugging_face().Tokenizer(_bpe([], merges=[], byte_fallback=True))
 
 
 def _learn_bpe(texts: Iterable[str], *, vocab_size: int, min_freq: int, byte_fallback: bool) -> Any:
@@ -137,8 +137,7 @@ def _learn_bpe(texts: Iterable[str], *, vocab_size: int, min_freq: int, byte_fal
         texts,
     )
     pieces, merges = learned["vocab"], [tuple(merge) for merge in learned["merges"]]
-    byte_pieces = BYTES if byte_fallback else ()
-    return _with_parts(_bpe([*byte_pieces, *pieces], merges, byte_fallback=byte_fallback))
+    return _with_parts(_bpe(pieces, merges, byte_fallback=byte_fallback))
 
 
 def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) -> Any:
@@ -205,7 +204,8 @@ LEARNERS: dict[str, Callable[..., Any]] = {
 
 
 def _bpe(pieces: Iterable[str], merges: list[tuple[str, str]], *, byte_fallback: bool = False) -> Any:
-    ids = {piece: index for index, piece in enumerate([UNKNOWN, *pieces])}
+    byte_pieces = BYTES if byte_fallback else ()
+    ids = {piece: index for index, piece in enumerate([UNKNOWN, *byte_pieces, *pieces])}
     return hugging_face().models.BPE(ids, merges, unk_token=UNKNOWN, byte_fallback=byte_fallback)
 
 
