@@ -70,5 +70,4 @@ def map_array(path: Path, digest: str) -> NDArray[Any]:
 def _complete_digest(sha256: Any, dtype: np.dtype[Any], length: int) -> str:
     """The digest of an array's values, type and length; `sha256` has seen the values only."""
     sha256.update(f"{dtype.str} {length}".encode())
-    digest: str = sha256.hexdigest()
-    return digest
+    return sha256.hexdigest()

@@ -224,8 +224,7 @@ def _splitter() -> Any:
 def _trained(tokenizer: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:
     """The trained model alone, without the library's list of added tokens, so that no text is read as one of them."""
     tokenizer.train_from_iterator(texts, trainer)
-    learned: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
-    return learned
+    return json.loads(tokenizer.to_str())["model"]
 
 
 def _characters(texts: Iterable[str]) -> list[str]:

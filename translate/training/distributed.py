@@ -150,8 +150,7 @@ class Group(Processes):
         found, failure = outcome
         if failure is not None:
             raise failure
-        result: T = found
-        return result
+        return found
 
     @contextmanager
     def first_ahead(self) -> Iterator[None]:
