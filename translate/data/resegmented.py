@@ -92,10 +92,6 @@ class ResegmentedPairs:
     target: Side
     labelled: bool
 
-    @property
-    def sides(self) -> tuple[Side, Side]:
-        return self.source, self.target
-
 
 class ResegmentedDataset:
     """The pairs of `dataset`, segmented differently in each epoch: a pure function of seed, epoch and pair.
@@ -151,7 +147,7 @@ class ResegmentedDataset:
             for number, needed in rest:
                 pairs, lines = self.epoch(number), np.unique(needed)
                 waiting.append((pairs, lines))
-                yield [side.order(lines) for side in pairs.sides if isinstance(side, ResegmentedText)]
+                yield [side.order(lines) for side in (pairs.source, pairs.target) if isinstance(side, ResegmentedText)]
 
         if self.helpers:
             work = partial(_fill, [recutter for recutter in self.recutters if recutter])
