@@ -135,7 +135,7 @@ class Trainer:
         needed = ((epoch, self._own_pairs(batches)) for epoch, _, batches in expected)
         with closing(self.dataset.ahead(needed)) as pairs_of_updates:
             for epoch, position, batches in updates:
-                if self._updates_left() <= 0:
+                if progress.updates_left(self.total_steps, self.config.patience) <= 0:
                     return
                 progress.epoch, progress.position = epoch, position
                 self._update(batches, pairs_of_updates)
@@ -275,6 +275,3 @@ class Trainer:
     def _state_is_due(self) -> bool:
         every = self.config.checkpoint_every
         return every is not None and self.progress.step % every == 0
-
-    def _updates_left(self) -> int:
-        return self.progress.updates_left(self.total_steps, self.config.patience)
