@@ -31,9 +31,8 @@ JUDGED = 1000  # lines of each side by whose words swapped sides are noticed
 def refuse_swapped_files(data: DataConfig) -> None:
     """ConfigError if the files of both sides are named after each other's language."""
     for corpus in data.texts:
-        if corpus.source is None or corpus.target is None:
-            continue
-        if are_swapped(corpus.source, corpus.target, (data.source, data.target)):
+        languages = (data.source, data.target)
+        if corpus.source and corpus.target and are_swapped(corpus.source, corpus.target, languages):
             raise ConfigError(
                 f"the source language is {data.source!r}, but the source is {corpus.source}, and its translation is "
                 f"{corpus.target}; swap the two files, or data.source and data.target"
