@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--reference",
         type=Path,
         action="append",
+        default=[],
         help="file with the reference translations or labels; repeat it for several reference translations",
     )
     parser.add_argument(
@@ -74,7 +75,7 @@ def evaluate(args: argparse.Namespace) -> None:
     keep_memory()
     translator = Translator.load(checkpoints, args.device)
     refuse_scores_that_do_not_exist(args, translator)
-    files = [resolved(path) for path in args.reference or []]
+    files = [resolved(path) for path in args.reference]
     for path in others:
         if files.count(resolved(path)) > 1:
             raise ConfigError(f"--reference {path} is given twice; leave one out")
@@ -100,7 +101,7 @@ def evaluate(args: argparse.Namespace) -> None:
 
 def refuse_scores_that_do_not_exist(args: argparse.Namespace, translator: "Translator") -> None:
     """ConfigError if labels are to be compared as translations are, or tokenized BLEU has several references."""
-    several = len(args.reference or ()) > 1
+    several = len(args.reference) > 1
     if translator.predicts_labels and args.tokenized_bleu:
         raise ConfigError("--tokenized-bleu does not apply to labels; leave it out")
     if args.tokenized_bleu and several:
@@ -171,7 +172,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     folder = next(filter(exists, resolved(path).parents))  # Missing ones are created later.
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise ConfigError(f"cannot write a report to {folder}; name another file: --json FILE")
-    read = {resolved(file) for file in (*checkpoints, args.source, *(args.reference or [])) if file is not None}
+    read = {resolved(file) for file in (*checkpoints, args.source, *args.reference) if file is not None}
     written = {resolved(path), resolved(beside(path))}
     if len(written) == 1 or read & written:
         raise ConfigError(

@@ -30,6 +30,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         "--checkpoint",
         type=Path,
         action="append",
+        default=[],
         metavar="FILE",
         help="model file; repeat it for an ensemble; default: the model of the last finished run in checkpoints/",
     )
@@ -64,11 +65,11 @@ def models_of(args: argparse.Namespace) -> list[Path]:
     """
     from translate.runs import newest_model
 
-    for path in args.checkpoint or ():
+    for path in args.checkpoint:
         if not exists(path) and all(map(os.path.isfile, re.split("[:,]", str(path)))):
             raise ConfigError(f"{path} names several files; for an ensemble, repeat --checkpoint")
     if args.checkpoint:
-        return list(args.checkpoint)
+        return args.checkpoint
     newest = newest_model()
     log.info("model: %s", newest)
     return [newest]
