@@ -60,27 +60,32 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     """Read and encode the text, with the codecs of the model that training starts from, if there is one."""
     corpora = corpora_of(config.data)
     corpora.check()
-    text = corpora.open_train()
-    valid_text = corpora.read_valid(text)
+    train = corpora.open_train()
+    valid = corpora.read_valid(train)
     assert config.data.cache is not None, "load_config fills it in"
     cache = CorpusCache(config.data.cache)
     languages = config.data.source, config.data.target
-    codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, text)
-    dataset, valid_set = cache.dataset(codecs, text), cache.dataset(codecs, valid_text)
-    if not dataset.labelled:
-        first_lines = (list(islice(side, LINES_JUDGED)) for side in (text.source, text.target))
-        for warning in processed_warnings(*first_lines):
-            log.warning("%s: %s", text.name, warning)
-        warn_of_shifts(dataset.source.lengths, dataset.target.lengths, text)
-        warn_of_shifts(valid_set.source.lengths, valid_set.target.lengths, valid_text)
-        warn_of_long_lines(valid_set, valid_text, config.data.filter.max_tokens)
-        blank = blanks_warning(sum(not line.strip() for line in valid_text.target), len(valid_text.target))
-        for warning in filter(None, (blank, *text_warnings(valid_text.source, valid_text.target, codecs[1].language))):
-            log.warning("%s: %s", valid_text.name, warning)
-    warn_of_truncated_sources(valid_set, valid_text, config.decoding.max_source)
-    log_unknown_share(valid_set, valid_text)
+    codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, train)
+    text = PreparedText(train, valid, codecs, cache.dataset(codecs, train), cache.dataset(codecs, valid))
+    if not text.train_set.labelled:
+        warn_of_translations(text, config)
+    warn_of_truncated_sources(text.valid_set, valid, config.decoding.max_source)
+    log_unknown_share(text.valid_set, valid)
     encode_other_splits(corpora, cache, codecs)
-    return PreparedText(text, valid_text, codecs, dataset, valid_set)
+    return text
+
+
+def warn_of_translations(text: PreparedText, config: Config) -> None:
+    """Warn of parallel text that looks misaligned or processed, or that makes validations slow or misleading."""
+    train, valid = text.train, text.valid
+    for warning in processed_warnings(*(list(islice(side, LINES_JUDGED)) for side in (train.source, train.target))):
+        log.warning("%s: %s", train.name, warning)
+    warn_of_shifts(text.train_set.source.lengths, text.train_set.target.lengths, train)
+    warn_of_shifts(text.valid_set.source.lengths, text.valid_set.target.lengths, valid)
+    warn_of_long_lines(text.valid_set, valid, config.data.filter.max_tokens)
+    blank = blanks_warning(sum(not line.strip() for line in valid.target), len(valid.target))
+    for warning in filter(None, (blank, *text_warnings(valid.source, valid.target, text.codecs[1].language))):
+        log.warning("%s: %s", valid.name, warning)
 
 
 def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
