@@ -142,8 +142,7 @@ TRACES: tuple[tuple[Callable[[str], object], float, str], ...] = (
 
 def text_warnings(sources: Sequence[str], references: Sequence[str], language: str) -> list[str]:
     """What about a text makes its scores in this target language misleading."""
-    unspaced = spaces_warning(references, language)
-    return [*([unspaced] if unspaced else []), *processed_warnings(sources, references)]
+    return [*filter(None, [spaces_warning(references, language)]), *processed_warnings(sources, references)]
 
 
 def bleu_tokenizer(language: str) -> str:
