@@ -19,6 +19,7 @@ from translate.evaluation import EvaluationReport, evaluate
 from translate.files import atomic_write, writing
 from translate.paths import commit, exists, resolved
 from translate.score_warnings import form_warning, text_warnings
+from translate.text.codec import Codec
 from translate.translator import Translation, Translator
 
 log = logging.getLogger("translate")
@@ -80,17 +81,7 @@ def score(
     seconds = time.perf_counter() - started
 
     hypotheses = [translation.text for translation in translations]
-    report: EvaluationReport | LabelReport
-    if translator.predicts_labels:
-        report = count_labels(hypotheses, text.target)
-    else:
-        tokens = None
-        if tokenized:
-            tokens = (list(map(saved.target.tokenize, hypotheses)), list(map(saved.target.tokenize, text.target)))
-        report = evaluate(
-            hypotheses, text.target, saved.target.language, others=list(references.values()), tokens=tokens
-        )
-        warn_of_misleading_scores(hypotheses, text, references, saved.target.language)
+    report = compare(hypotheses, text, references, saved.target, tokenized=tokenized)
     details = {
         "text": text.name,
         "variant": text.variant,
@@ -108,6 +99,23 @@ def score(
         "config": config_to_dict(saved.config),
     }
     return ScoredText(translations, report, details, text.blank_end)
+
+
+def compare(
+    hypotheses: Sequence[str],
+    text: TextInMemory,
+    references: Mapping[str, Sequence[str]],
+    target: Codec,
+    *,
+    tokenized: bool,
+) -> EvaluationReport | LabelReport:
+    """How good these translations, or labels, of `text` are; warns of what makes their scores misleading."""
+    if target.holds_labels:
+        return count_labels(hypotheses, text.target)
+    tokens = (list(map(target.tokenize, hypotheses)), list(map(target.tokenize, text.target))) if tokenized else None
+    report = evaluate(hypotheses, text.target, target.language, others=list(references.values()), tokens=tokens)
+    warn_of_misleading_scores(hypotheses, text, references, target.language)
+    return report
 
 
 def warn_of_misleading_scores(
