@@ -176,8 +176,7 @@ class Translator:
             raise ConfigError(
                 f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size (--beam-size) of {n}"
             )
-        self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
-        warn_of_unknown(self.saved.source, sources, first_line, "the output is unreliable")
+        self._warn_of_sources(sources, tokens_read(self.model, settings), first_line)
         found = self._in_batches_that_fit(
             lambda tokens: search(
                 self.model, sources, with_batch_tokens(settings, tokens), n_best=n, first=first_line - 1
@@ -218,8 +217,7 @@ class Translator:
         settings = settings or self.config.decoding
         sources = self.saved.source.encode(lines)
         targets = self.saved.target.encode(translations)
-        self._warn_of_long(sources, tokens_read(self.model, settings), first_line)
-        warn_of_unknown(self.saved.source, sources, first_line, "the output is unreliable")
+        self._warn_of_sources(sources, tokens_read(self.model, settings), first_line)
         self._warn_of_unscored(targets, settings, first_line)
         warn_of_unknown(self.saved.target, targets, first_line, "the probability of this translation means little")
         found = self._in_batches_that_fit(
@@ -288,8 +286,8 @@ class Translator:
                 more_like_it(long),
             )
 
-    def _warn_of_long(self, sources: Sequence[Ids], read: int, first_line: int) -> None:
-        """Warn of lines of which only `read` tokens are read, and of those longer than any in training."""
+    def _warn_of_sources(self, sources: Sequence[Ids], read: int, first_line: int) -> None:
+        """Warn of lines of which only `read` tokens are read, and of those longer than or unlike any in training."""
         longest_in_training = self.config.data.filter.max_tokens
         remedy = "; raise max_source (--max-source) to read more" if read < self.model.longest - 1 else ""
         long: list[int] = []
@@ -310,6 +308,7 @@ class Translator:
                 advice,
                 more_like_it(long),
             )
+        warn_of_unknown(self.saved.source, sources, first_line, "the output is unreliable")
 
 
 def warn_of_unknown(codec: Codec, encoded: Sequence[Ids], first_line: int, consequence: str) -> None:
