@@ -125,19 +125,7 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
     ending = next((ending for ending in (f".{source}", f".{target}") if split.endswith(ending)), "")
     state = what_is_there(folder, "" if ending else last, there)
     if is_folder(folder) and not there:
-        files = files_in(folder)
-        shown = ", ".join(path.name for path in files[:8]) + (", …" if len(files) > 8 else "")
-        state = f"There is no split in these languages; files there: {shown or 'none'}."
-        if table := next((path for path in files if path.suffix == ".tsv"), None):
-            name = last.removesuffix(".tsv")
-            one, other = text_columns(table)
-            state += f" To turn table columns into files: cut -f{one} {table} > {folder / name}.{source}"
-            state += f" (and -f{other}, {target})."
-        elif table := next((path for ending in TABLES for path in files if path.suffix == ending), None):
-            state += f" {table.name} is no file of lines: write the sentences of each language into a file of its own, "
-            state += "one per line (Python's json and csv, or pandas, read it)."
-        if archive := next((path.name for path in files if path.name.endswith(ARCHIVES)), None):
-            state += f" If they are in {archive}, unpack it first."
+        state = _other_files(folder, last, source, target)
     remedy = (
         "Set data.root (--data-root) to the folder that has them, or name two files: {source: FILE, target: FILE} "
         "(--source FILE --reference FILE)"
@@ -157,6 +145,23 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         f"No split {split!r} in {root}: looked for {split}.{source} and {split}.{target}, plain, .gz or .zst{also}. "
         f"{state} {remedy}."
     )
+
+
+def _other_files(folder: Path, split: str, source: str, target: str) -> str:
+    """What a folder without any split has instead, and how a split can be made of that."""
+    files = files_in(folder)
+    shown = ", ".join(path.name for path in files[:8]) + (", …" if len(files) > 8 else "")
+    state = f"There is no split in these languages; files there: {shown or 'none'}."
+    if table := next((path for path in files if path.suffix == ".tsv"), None):
+        (one, other), path = text_columns(table), folder / split.removesuffix(".tsv")
+        state += f" To turn table columns into files: cut -f{one} {table} > {path}.{source}"
+        state += f" (and -f{other}, {target})."
+    elif table := next((path for ending in TABLES for path in files if path.suffix == ending), None):
+        state += f" {table.name} is no file of lines: write the sentences of each language into a file of its own, "
+        state += "one per line (Python's json and csv, or pandas, read it)."
+    if archive := next((path.name for path in files if path.name.endswith(ARCHIVES)), None):
+        state += f" If they are in {archive}, unpack it first."
+    return state
 
 
 def text_columns(table: Path) -> tuple[int, int]:
