@@ -137,9 +137,15 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
             value = _scalar(node, text_of(node, path))
         return Given(value, place(line), folder)
 
+    node = _composed(text, place)
+    return Given(None, place(1), folder) if node is None else given(node, "")
+
+
+def _composed(text: str, place: Callable[[int], str]) -> Node | None:
+    """The nodes of `text`, as PyYAML reads it. Raises ConfigError."""
     try:
         _refuse_what_no_config_needs(text)
-        node = yaml.compose(text, Loader=_Loader)
+        return yaml.compose(text, Loader=_Loader)
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise ConfigError(f"{place(line)}: not YAML: unprintable character U+{ord(text[error.position]):04X}") from None
@@ -149,7 +155,6 @@ def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: l
         what = ", ".join(part for part in (error.context, error.problem) if part)
         remedy = "".join(f"; {remedy}" for symptom, remedy in _REMEDIES.items() if symptom in what)
         raise ConfigError(f"{place(mark.line + 1)}: not YAML (column {mark.column + 1}): {what}{remedy}") from None
-    return Given(None, place(1), folder) if node is None else given(node, "")
 
 
 def has_comment(text: str) -> bool:
