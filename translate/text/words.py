@@ -124,24 +124,30 @@ def _spacy_tokenizer(language: str, model: str | None) -> Any:
             f"splitting text into words needs spaCy, but the module {error.name!r} is not installed: pip install "
             "spacy. Text that is already in data.cache does not need it, and that folder can come from another machine"
         ) from error
-    if model is not None:
-        try:
-            return spacy.load(model).tokenizer
-        except OSError as error:
-            missing = (
-                "is no folder with a model: name another one"
-                if "/" in model
-                else f"is not installed: python -m spacy download {model}"
-            )
-            raise ConfigError(
-                f"spaCy model {model!r} (text.tokenizer.source_model or target_model) {missing}, or leave that setting "
-                "out to do without a model"
-            ) from error
-        except Exception as error:  # Another package may have this name, and fail in any way.
-            raise ConfigError(
-                f"spaCy model {model!r} (text.tokenizer.source_model or target_model) cannot be loaded "
-                f"({type(error).__name__}); name another one, or leave that setting out"
-            ) from error
+    return _blank_tokenizer(spacy, language) if model is None else _trained_tokenizer(spacy, model)
+
+
+def _trained_tokenizer(spacy: Any, model: str) -> Any:
+    try:
+        return spacy.load(model).tokenizer
+    except OSError as error:
+        missing = (
+            "is no folder with a model: name another one"
+            if "/" in model
+            else f"is not installed: python -m spacy download {model}"
+        )
+        raise ConfigError(
+            f"spaCy model {model!r} (text.tokenizer.source_model or target_model) {missing}, or leave that setting "
+            "out to do without a model"
+        ) from error
+    except Exception as error:  # Another package may have this name, and fail in any way.
+        raise ConfigError(
+            f"spaCy model {model!r} (text.tokenizer.source_model or target_model) cannot be loaded "
+            f"({type(error).__name__}); name another one, or leave that setting out"
+        ) from error
+
+
+def _blank_tokenizer(spacy: Any, language: str) -> Any:
     known = [module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg]
     base = base_code(language)  # spaCy knows of no regions.
     if base not in known:
