@@ -48,14 +48,7 @@ def complain(message: str) -> None:
 
 def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) -> int:
     """Do the work of a command, which may return an exit code, and `tell` what went wrong; returns the exit code."""
-    reopen_closed_output()
-    use_utf8()
-    logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
-    logging.getLogger("translate").setLevel(logging.INFO)  # From libraries, warnings are enough.
-    if BRIEF_BUSY_LOOP.keys().isdisjoint(os.environ):
-        os.environ.update(BRIEF_BUSY_LOOP)  # OpenMP reads it when PyTorch is imported, which happens inside `work`.
-    # So that Python, when it ends, does not search the 170,000 objects of PyTorch's modules for garbage, for 0.4 s.
-    atexit.register(gc.freeze)
+    set_up()
     if not has_working_directory():  # Imported without one, PyTorch's library for linear algebra ends the process.
         tell("error: the working directory no longer exists; change to another one")
         return 2
@@ -110,6 +103,18 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
     finally:
         ctrl_c.forget()
     return code
+
+
+def set_up() -> None:
+    """Prepare this process: its streams, its log, OpenMP, and how it ends."""
+    reopen_closed_output()
+    use_utf8()
+    logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("translate").setLevel(logging.INFO)  # From libraries, warnings are enough.
+    if BRIEF_BUSY_LOOP.keys().isdisjoint(os.environ):
+        os.environ.update(BRIEF_BUSY_LOOP)  # OpenMP reads it when PyTorch is imported, which happens later.
+    # So that Python, when it ends, does not search the 170,000 objects of PyTorch's modules for garbage, for 0.4 s.
+    atexit.register(gc.freeze)
 
 
 def has_working_directory() -> bool:
