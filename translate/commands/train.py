@@ -30,8 +30,8 @@ OPEN_FILES = tuple(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
 log = logging.getLogger("translate")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options, and the settings that override those of the file. Ends the process if one is unknown."""
     parser = argparse.ArgumentParser(description="Train a model as described by a config file.")
     parser.add_argument(
         "--config", type=Path, action=Once, required=True, help="YAML file; docs/configuration.md explains every key"
@@ -43,13 +43,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--resume-or-start", action="store_true", help="resume if there is a saved training state, otherwise start"
     )
     again.add_argument("--overwrite", action="store_true", help="start over in a folder that already holds a run")
-    given = sys.argv[1:] if arguments is None else arguments
-    args, unknown = parser.parse_known_intermixed_args(given)
+    args, unknown = parser.parse_known_intermixed_args(arguments)
     if unknown:
         settings = [option.lstrip("-") for option in unknown if option[0] == "-" and set(option) & {"=", "."}]
         shown = " ".join(setting if "=" in setting else f"{setting}=…" for setting in settings)
         hint = f"; settings have no dashes: {shown}" if settings else ""
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    return args
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    args = parse(given)
     together: Group | None = None
     cleanup = ExitStack()  # what to undo or end after the last message
 
