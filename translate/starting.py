@@ -1,6 +1,7 @@
 """The model with which a run begins: fresh, or with the weights and vocabularies of another one."""
 
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -41,13 +42,19 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
     if resolved(path).parent == resolved(own.path):
         raise CheckpointError(f"{path} lies in the folder of this run; name another folder for the run: output=…")
     start = SavedModel.load(path)
+    refuse_other_settings(path, start.config, config)
+    return start
+
+
+def refuse_other_settings(path: Path, of_start: Config, config: Config) -> None:
+    """CheckpointError if the weights and vocabularies of a model with the settings `of_start` do not fit `config`."""
     bound = ("data.kind", "data.source", "data.target", "model.", "text.")  # on which weights and vocabularies depend
     free = ["dropout", "model.embedding_init"]
     if config.model.positions != "learned":
         free.append("model.max_positions")
     changes = [
         line
-        for key, line in differences(start.config, config).items()
+        for key, line in differences(of_start, config).items()
         if key.startswith(bound) and not any(each in key for each in free)
     ]
     if changes:
@@ -56,7 +63,6 @@ def load_start(config: Config, *, resume: bool) -> SavedModel | None:
             + "\n  ".join(changes)
             + "\nundo these changes, or leave training.start_from out"
         )
-    return start
 
 
 def prepare_model(
