@@ -20,7 +20,7 @@ from translate.text.codec import Codec
 
 SAMPLE = 1000  # pairs, from the whole text, by which the effect of dropout on lengths is measured
 
-Order = tuple[str, Indices, Gathered]  # what a Recutter needs for some lines
+Task = tuple[str, Indices, Gathered]  # what a Recutter needs for some lines
 
 log = logging.getLogger("translate")
 
@@ -56,9 +56,9 @@ class ResegmentedText:
 
     def gather(self, lines: Indices) -> Gathered:
         """The ids of these lines."""
-        return self.recutter(*self.order(lines))
+        return self.recutter(*self.task(lines))
 
-    def order(self, lines: Indices) -> Order:
+    def task(self, lines: Indices) -> Task:
         return self.key, lines, self.encoded.gather(lines)
 
 
@@ -143,16 +143,16 @@ class ResegmentedDataset:
         rest = iter(updates)
         waiting: deque[tuple[ResegmentedPairs, Indices]] = deque()
 
-        def orders() -> Iterator[list[Order]]:
+        def tasks() -> Iterator[list[Task]]:
             for number, needed in rest:
                 pairs, lines = self.epoch(number), np.unique(needed)
                 waiting.append((pairs, lines))
-                yield [side.order(lines) for side in (pairs.source, pairs.target) if isinstance(side, ResegmentedText)]
+                yield [side.task(lines) for side in (pairs.source, pairs.target) if isinstance(side, ResegmentedText)]
 
         if self.helpers:
             work = partial(_fill, [recutter for recutter in self.recutters if recutter])
             try:
-                with closing(in_processes(work, orders(), self.helpers)) as answers:
+                with closing(in_processes(work, tasks(), self.helpers)) as answers:
                     for source, *target in answers:
                         pairs, lines = waiting.popleft()
                         yield ResegmentedPairs(
@@ -166,5 +166,5 @@ class ResegmentedDataset:
         yield from (self.epoch(number) for number, _ in rest)
 
 
-def _fill(recutters: Sequence[Recutter], orders: Sequence[Order]) -> list[Gathered]:
-    return [recutter(*order) for recutter, order in zip(recutters, orders, strict=True)]
+def _fill(recutters: Sequence[Recutter], tasks: Sequence[Task]) -> list[Gathered]:
+    return [recutter(*task) for recutter, task in zip(recutters, tasks, strict=True)]
