@@ -4,9 +4,9 @@ Vocabularies are learned from all pairs, even those that data/selection.py later
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,7 @@ from translate.errors import ConfigError
 from translate.pool import CHUNK, chunks, mapped
 from translate.text.codec import Codec, compose
 from translate.text.labels import LabelTokenizer
-from translate.text.piece_learning import learn_pieces
+from translate.text.piece_learning import Rereadable, learn_pieces
 from translate.text.spacing import SpacingCounts
 from translate.text.vocabulary import Vocabulary, build_vocabulary
 from translate.text.whitespace import WhitespaceTokenizer
@@ -44,20 +44,12 @@ def build_codecs(
         DataError: there is no text to learn pieces from.
     """
     source_language, target_language = languages
-    text: Sides = [(source_language, _Composed(source))]
+    text: Sides = [(source_language, Rereadable(lambda: map(compose, source)))]
     if target_language is not None:
         text.append((target_language, target))
     words = config.tokenizer if isinstance(config.tokenizer, WholeWordsConfig) else None
     first, *others = _word_codecs(words, text, config.joint_vocabulary) if words else _piece_codecs(config, text)
     return replace(first, composes=True), others[0] if others else _label_codec(target)
-
-
-@dataclass(frozen=True)
-class _Composed:
-    lines: Iterable[str]
-
-    def __iter__(self) -> Iterator[str]:
-        return map(compose, self.lines)
 
 
 def _word_codecs(words: WholeWordsConfig, text: Sides, joint: bool) -> list[Codec]:

@@ -35,6 +35,16 @@ PARTS = (
 )
 
 
+@dataclass(frozen=True)
+class Rereadable:
+    """Lines that can be read more than once without being kept in memory: each iteration makes them anew."""
+
+    make: Callable[[], Iterator[str]]
+
+    def __iter__(self) -> Iterator[str]:
+        return self.make()
+
+
 def learn_pieces(
     text: Sequence[tuple[str, Iterable[str]]],
     *,
@@ -58,36 +68,17 @@ def learn_pieces(
         PieceTokenizer(language, kind, lowercase, "", learn_truecaser(lines, language) if truecase else None)
         for language, lines in text
     ]
-    prepared = _Prepared(untrained, [lines for _, lines in text])
+
+    def as_the_library_gets_them() -> Iterator[str]:
+        for tokenizer, (_, lines) in zip(untrained, text, strict=True):
+            yield from filter(None, map(tokenizer.prepare, lines))
+
+    prepared = Rereadable(as_the_library_gets_them)
     if not any(prepared):
         raise DataError("every line of the training text is blank: there is nothing to train the tokenizer on")
     texts = prepared if character_coverage == 1.0 else _without_rare_characters(prepared, character_coverage)
     state = LEARNERS[kind](texts, **settings).to_str()
     return [replace(tokenizer, state=state) for tokenizer in untrained]
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """The lines of a text as the library gets them, without blank ones; prepared anew in each iteration."""
-
-    tokenizers: Sequence[PieceTokenizer]
-    sides: Sequence[Iterable[str]]
-
-    def __iter__(self) -> Iterator[str]:
-        for tokenizer, lines in zip(self.tokenizers, self.sides, strict=True):
-            yield from filter(None, map(tokenizer.prepare, lines))
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Texts split at characters that no piece may contain."""
-
-    texts: Iterable[str]
-    separators: re.Pattern[str]
-
-    def __iter__(self) -> Iterator[str]:
-        for text in self.texts:
-            yield from filter(None, self.separators.split(text))
 
 
 def _by_frequency(counts: Counter[str]) -> list[str]:
@@ -104,7 +95,10 @@ def _without_rare_characters(texts: Iterable[str], coverage: float) -> Iterable[
         if missing <= 0:
             rare += character
         missing -= counts[character]
-    return _Split(texts, re.compile(f"[{re.escape(rare)}]+")) if rare else texts
+    if not rare:
+        return texts
+    separators = re.compile(f"[{re.escape(rare)}]+")
+    return Rereadable(lambda: filter(None, chain.from_iterable(map(separators.split, texts))))
 
 
 # --- one function for each kind: training text in, the library's tokenizer out ----------------------------------------
