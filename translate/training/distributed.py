@@ -16,7 +16,6 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -120,9 +119,7 @@ class Group(Processes):
     def __enter__(self) -> "Group":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         by_gloo = "gloo" in str(error).lower()  # Its errors are plain RuntimeErrors.
         if isinstance(error, RuntimeError) and (by_gloo or isinstance(error, dist.DistError)):
             if under_torchrun():  # It now asks all others to end, perhaps before this one has said why it ends.

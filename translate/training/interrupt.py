@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 SHUTDOWN = timedelta(seconds=10)  # time for one of several processes to print its last message when the run ends
@@ -86,9 +86,7 @@ class InterruptGuard:
         self._handlers = handle((signal.SIGINT, signal.SIGTERM, HANGUP), self._remember)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._restore(*self._handlers)
 
     def check(self) -> None:
