@@ -121,18 +121,7 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
             try:
                 text = content.decode("utf-8")
             except UnicodeDecodeError as error:
-                line = before + content.count(b"\n", 0, error.start) + 1
-                place = error.start - content.rfind(b"\n", 0, error.start)
-                kind = "" if before else next((kind for start, kind in STARTS.items() if content.startswith(start)), "")
-                remedy = (
-                    f"It looks like {kind}."
-                    if kind
-                    else "Save the file as UTF-8 (from Latin-1: iconv -f latin1 -t utf8)."
-                )
-                raise DataError(
-                    f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). "
-                    f"{remedy}"
-                ) from None
+                raise _not_utf8(path, before, error) from None
             if not before:
                 _refuse_odd(path, text)
             lines = (text if before else text.removeprefix("\ufeff")).split("\n")
@@ -150,6 +139,18 @@ def without_blank_end(lines: Iterable[str]) -> Iterator[str]:
         if line.strip():
             yield from blank
             blank.clear()
+
+
+def _not_utf8(path: Path, before: int, error: UnicodeDecodeError) -> DataError:
+    """The error where a block of a file, with so many lines `before` it, is not UTF-8."""
+    content = error.object
+    line = before + content.count(b"\n", 0, error.start) + 1
+    place = error.start - content.rfind(b"\n", 0, error.start)
+    kind = "" if before else next((kind for start, kind in STARTS.items() if content.startswith(start)), "")
+    remedy = f"It looks like {kind}." if kind else "Save the file as UTF-8 (from Latin-1: iconv -f latin1 -t utf8)."
+    return DataError(
+        f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). {remedy}"
+    )
 
 
 def _refuse_odd(path: Path, text: str) -> None:
