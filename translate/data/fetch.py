@@ -81,11 +81,9 @@ def is_to_be_downloaded(root: Path) -> bool:
     except OSError:  # Reading from it will report the reason.
         return False
     downloaded = {LOCK, *(name for file in MULTI30K_FILES for name in (file, _part(Path(file)).name))}
-    return there <= downloaded and not all(_has_content(root / name) for name in MULTI30K_FILES)
-
-
-def _has_content(path: Path) -> bool:
-    return exists(path) and path.stat().st_size > 0
+    return there <= downloaded and not all(
+        exists(file) and file.stat().st_size for file in map(root.joinpath, MULTI30K_FILES)
+    )
 
 
 def _fetch_missing(root: Path, files: Mapping[str, str], mirrors: Sequence[str], timeout: float) -> None:
