@@ -21,9 +21,9 @@ def build_update(
     if isinstance(parallel, Single) and not config.activation_checkpointing:
         if device.type == "cuda" and "graphs" not in config.plain:
             return RecordedUpdate(parallel, config, device, dtype, updates=updates)
-        workers = worker_count(device)
+        workers = worker_count(device)  # 1 on a GPU
         # PyTorch's own dropout, also in its attention, draws from one generator that all threads share: results would
         # depend on their timing.
-        if device.type == "cpu" and workers > 1 and not {"workers", "attention", "dropout"} & set(config.plain):
+        if workers > 1 and not {"workers", "attention", "dropout"} & set(config.plain):
             return ThreadedUpdate(parallel, config, device, dtype, workers=workers)
     return Update(parallel, config, device, dtype)
