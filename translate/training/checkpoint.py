@@ -13,21 +13,18 @@ from translate.errors import CheckpointError
 from translate.storage import read_tensors, tensor_files, write_tensors
 from translate.training.writer import Writer
 
-FORMAT = "translate training state 2"
 PATTERN = "step-*.safetensors"
 log = logging.getLogger("translate")
 
 
 class StateStore:
-    """The newest training states in one folder. The `writer`, shared with other files, writes all of them in order.
+    """The newest training states in one folder. The `writer`, shared with other files, writes all of them in order."""
 
-    `format` tells these files from others that are stored in the same way.
-    """
+    format = "translate training state 2"  # tells these files from others that are stored in the same way
 
-    def __init__(self, folder: Path, keep_last: int, writer: Writer, *, format: str = FORMAT) -> None:
+    def __init__(self, folder: Path, keep_last: int, writer: Writer) -> None:
         self.folder = folder
         self.keep_last = keep_last
-        self.format = format
         self._writer = writer
         self._newest: tuple[int, Future[None]] | None = None
 

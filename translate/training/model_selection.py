@@ -57,7 +57,7 @@ class ModelSelection:
             self.learner.processes.on_first(lambda: snapshots.add(progress.step, model))
             if progress.step not in taken:  # It is there if the best model was lost and this is repeated.
                 taken.append(progress.step)
-            del taken[: -snapshots.last]
+            del taken[: -snapshots.keep_last]
 
     def measure_mean(self) -> None:
         """Measure the mean of the last snapshots, at the end of the run, and keep it if it is the best model."""

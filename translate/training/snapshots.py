@@ -11,30 +11,26 @@ from translate.storage import read_tensors
 from translate.training.checkpoint import StateStore
 from translate.training.writer import Writer
 
-FORMAT = "translate snapshot 1"
 log = logging.getLogger("translate")
 
 
-class Snapshots:
-    """The newest `last` snapshots of a model's weights in one folder, which is created.
+class Snapshots(StateStore):
+    """The newest states that are a model's weights alone, in one folder, which is created.
 
     Raises:
         CheckpointError: it cannot be created.
     """
 
-    def __init__(self, folder: Path, last: int, writer: Writer) -> None:
+    format = "translate snapshot 1"
+
+    def __init__(self, folder: Path, keep_last: int, writer: Writer) -> None:
         with writing(f"to {folder}", CheckpointError, "choose another folder: output=…"):
             folder.mkdir(exist_ok=True)
-        self.last = last
-        self._store = StateStore(folder, last, writer, format=FORMAT)
+        super().__init__(folder, keep_last, writer)
 
     def add(self, step: int, model: nn.Module) -> None:
         """Keep the weights after `step` updates; like training states, they are written in the background."""
-        self._store.save(step, dict(model.named_parameters()), {})
-
-    def wait(self) -> None:
-        """Wait until everything is written. CheckpointError if that failed."""
-        self._store.wait()
+        self.save(step, dict(model.named_parameters()), {})
 
     def mean(self) -> tuple[int, dict[str, Tensor]]:
         """How many snapshots there are, and the mean of every parameter over them.
@@ -47,7 +43,7 @@ class Snapshots:
         self.wait()
         total: dict[str, Tensor] = {}
         count = 0
-        for path in self._store.paths():
+        for path in self.paths():
             try:
                 weights, _ = read_tensors(path)
             except CheckpointError as error:
