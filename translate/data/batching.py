@@ -3,7 +3,7 @@
 Dimension letters in names: B pairs, S source positions, T target positions, N real target tokens of a batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -152,6 +152,9 @@ class Epoch:
 
     def __len__(self) -> int:
         return -(-len(self.batch_order) // self.accumulate)
+
+    def __iter__(self) -> Iterator[list[Indices]]:
+        return (self[update] for update in range(len(self)))
 
     def __getitem__(self, update: int) -> list[Indices]:
         if not 0 <= update < len(self):
