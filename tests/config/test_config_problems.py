@@ -487,7 +487,8 @@ def test_nested_without_an_end(depth: int, opened: str, closed: str) -> None:
     [
         "text.tokenizer={kind: bpe, vocab_size: 2000000000}",
         "text.tokenizer.min_freq=1000000000000000000000000000000",
-        "model.d_model=10000000000000000000",
+        "model.d_model=100000",
+        "model.d_qk=100000",
         "model.encoder_layers=1001",
         "model.max_positions=10000000000000000000",
         "training.samples=1000000000000",
@@ -549,7 +550,7 @@ training: {best: bleu, start_from: x, max_epochs: null}
 
 def test_a_bad_value_is_not_reported_again_as_a_contradiction() -> None:
     assert problems("model:\n  d_model: wide\n  heads: 7\n") == [
-        "x.yaml:2: model.d_model: given 'wide', allowed: a whole number from 1 to 10000000"
+        "x.yaml:2: model.d_model: given 'wide', allowed: a whole number from 1 to 65536"
     ]
 
 

@@ -5,14 +5,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from translate.config.section import Conflict, Depth, PositiveFloat, Section, Share, Size
+from translate.config.section import Conflict, Depth, PositiveFloat, Section, Share, Size, Width
 
 
 class EncoderConfig(Section):
     """The embedding and the encoder, with the settings that they share with a decoder."""
 
     kind: Literal["transformer", "classifier"]
-    d_model: Size = Field(
+    d_model: Width = Field(
         256, description="Width of the model (hidden size): length of the vector of each token between the blocks."
     )
     ffn: Size = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
@@ -20,8 +20,8 @@ class EncoderConfig(Section):
     heads: Size = Field(
         8, description="Number of attention heads. Must divide d_model unless both d_qk and d_v are given."
     )
-    d_qk: Size | None = Field(None, description="Width of queries and keys in each head. Default: d_model / heads.")
-    d_v: Size | None = Field(None, description="Width of values in each head. Default: d_model / heads.")
+    d_qk: Width | None = Field(None, description="Width of queries and keys in each head. Default: d_model / heads.")
+    d_v: Width | None = Field(None, description="Width of values in each head. Default: d_model / heads.")
     qkv_bias: bool = Field(
         True,
         description="Whether the projections to queries, keys and values have a bias. The output projection always has "
