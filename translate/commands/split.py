@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=number,
         action=Once,
         metavar=("N", "M"),
-        help="columns of the table, counted from 1; default: the first two that are not numbers in line 1",
+        help="columns of the table, counted from 1; default: the first two that are not numbers",
     )
     parser.add_argument("--seed", type=number, default=1, metavar="N", help="another one holds out other pairs")
     args = parser.parse_args(arguments)

@@ -1,9 +1,10 @@
 """Find the two files of a split in a folder, in any layout of Multi30k."""
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from translate.data.corpus import TextPair, open_pair
@@ -165,11 +166,16 @@ def _other_files(folder: Path, split: str, source: str, target: str) -> str:
 
 
 def text_columns(table: Path) -> tuple[int, int]:
-    """The first two columns of a table that are not numbers in its first row, counted from 1."""
-    row: list[str] = []
+    """The first two columns of a table that are not numbers, counted from 1.
+
+    Judged by the first rows, not one alone: above a column of numbers there may be a heading.
+    """
+    rows: list[list[str]] = []
     with suppress(DataError):  # That it cannot be read is another matter.
-        row = next(chain.from_iterable(read_blocks(table)), "").split("\t")
-    found = [number for number, cell in enumerate(row, start=1) if not cell.strip().isdigit()]
+        rows = [row.split("\t") for row in islice(chain.from_iterable(read_blocks(table)), 100)]
+    numbers = Counter(number for row in rows for number, cell in enumerate(row, start=1) if cell.strip().isdigit())
+    width = max(map(len, rows), default=0)
+    found = [number for number in range(1, width + 1) if 2 * numbers[number] < len(rows)]
     return (found[0], found[1]) if len(found) > 1 else (1, 2)
 
 
