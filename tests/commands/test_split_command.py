@@ -48,7 +48,10 @@ def test_two_files(split: Callable[..., Outcome], tmp_path: Path) -> None:
 def test_a_table(columns: tuple[object, ...], split: Callable[..., Outcome], tmp_path: Path) -> None:
     rows = [f"{n}\t{one}\t{n}\t{other}" for n, (one, other) in enumerate(zip(GERMAN, ENGLISH, strict=True))]
     table = write_lines(tmp_path / "table.tsv", rows)
-    assert split(table, *columns).code == 0
+    said = split(table, *columns)
+    one, other = ("4 ('sentence 0')", "2 ('Satz 0')") if columns else ("2 ('Satz 0')", "4 ('sentence 0')")
+    assert said.code == 0
+    assert said.err.startswith(f"{table}: de is column {one}, en is column {other} (line 1)\n{tmp_path}/new: 60 pairs")
     expected = {*zip(ENGLISH, GERMAN, strict=True)} if columns else {*zip(GERMAN, ENGLISH, strict=True)}
     assert {pair for name in ("train", "val", "test") for pair in pairs_in(tmp_path / "new", name)} == expected
 

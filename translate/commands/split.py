@@ -64,6 +64,7 @@ def split(args: argparse.Namespace) -> None:
     from translate.data.checks import are_swapped
     from translate.data.corpus import open_pair
     from translate.data.holdout import TRAIN, hold_out, open_table, write_splits
+    from translate.data.lines import excerpt
     from translate.data.splits import text_columns
 
     first, second = args.languages
@@ -86,7 +87,10 @@ def split(args: argparse.Namespace) -> None:
         sides = pair.source, pair.target
     else:
         (table,) = args.files
-        sides = open_table(table, tuple(args.columns or text_columns(table)))
+        columns = tuple(args.columns or text_columns(table))
+        sides = open_table(table, columns)
+        found = (f"{args.languages[i]} is column {columns[i]} ({excerpt(next(iter(sides[i])))})" for i in range(2))
+        log.info("%s: %s (line 1)", table, ", ".join(found))
     splits = hold_out(*sides, {"val": args.valid, "test": args.test}, args.seed)
     write_splits(args.folder, (first, second), sides, splits)
     counts = ", ".join(f"{len(splits[name])} in {name}" for name in (TRAIN, "val", "test") if len(splits[name]))
