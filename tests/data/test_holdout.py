@@ -112,6 +112,11 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("a\tb\nc\n", r"line 2 has 1 column, with a tab between two, but columns 1 and 2 are asked for: 'c'\. "),
+        (
+            "a\tb\nc\nd\te\nf\n",
+            r"line 2 has 1 column, .*: 'c'; 2 of 4 lines have too few\. Leave them out \(awk -F'\\t'",
+        ),
+        ("a,b\nc,d\n", r": 'a,b'; 2 of 2 lines have too few\. Correct it, choose"),
         ("a,b\n", r"line 1 has 1 column, .* give two files, one for each language\.$"),
         ("\n\n", r"has no text"),
         ("", r"has no text"),

@@ -25,14 +25,18 @@ def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
         DataError: the file cannot be read or is empty, or a row has too few columns.
     """
     version = version_of(path)
-    rows = 0
+    needed, rows, short, problem = max(columns), 0, 0, ""
     for rows, row in enumerate(without_blank_end(chain.from_iterable(read_blocks(path))), start=1):
-        if (found := row.count("\t") + 1) < max(columns):
-            raise DataError(
+        if (found := row.count("\t") + 1) < needed:
+            short += 1
+            problem = problem or (
                 f"{path}, line {rows} has {found} column{'s' if found > 1 else ''}, with a tab between two, but "
-                f"columns {columns[0]} and {columns[1]} are asked for: {excerpt(row)}. Correct it, choose --columns, "
-                "or give two files, one for each language."
+                f"columns {columns[0]} and {columns[1]} are asked for: {excerpt(row)}"
             )
+    if problem:
+        count = f"; {short} of {rows} lines have too few" if short > 1 else ""
+        remedy = "Correct it" if short == rows else rf"Leave them out (awk -F'\t' 'NF >= {needed}' FILE), correct it"
+        raise DataError(f"{problem}{count}. {remedy}, choose --columns, or give two files, one for each language.")
     if not rows:
         raise DataError(f"{path} has no text. It needs one sentence and its translation per line, with a tab between.")
     text = FileText(path, rows, version)
