@@ -41,7 +41,7 @@ def test_two_files(split: Callable[..., Outcome], tmp_path: Path) -> None:
 
     again = split(*files)
     assert (again.code, again.out) == (2, "")
-    assert again.err.endswith(f"error: {tmp_path}/new/train.de exists. Choose another --folder, or remove it.\n")
+    assert again.err.endswith(f"error: {tmp_path}/new/train.de exists. Choose another --folder, or move it away.\n")
 
 
 @pytest.mark.parametrize("columns", [(), ("--columns", 4, 2)])
@@ -70,6 +70,7 @@ def test_all_of_it_as_training_text(split: Callable[..., Outcome], tmp_path: Pat
         (["all.de"], "all.de, line 1 has 1 column, with a tab between two, but columns 1 and 2 are asked for"),
         (["all.de", "all.en", "all.fr"], "give two files, or one table with both languages"),
         (["all.de", "all.en", "--columns", 1, 2], "--columns applies only to a table; leave it out with two files"),
+        (["all.de", "all.de"], "both languages are to be read from all.de; give the file of each"),
         (["all.de", "--columns", 2, 2], "--columns takes two different columns, counted from 1"),
         (["all.de", "--columns", 0, 1], "--columns takes two different columns, counted from 1"),
         (["missing.de", "all.en"], "missing.de does not exist. Check the path."),

@@ -81,6 +81,8 @@ def split(args: argparse.Namespace) -> None:
         raise ConfigError("--columns takes two different columns, counted from 1")
     if len(args.files) == 2:
         source, target = args.files
+        if source == target:
+            raise ConfigError(f"both languages are to be read from {source}; give the file of each")
         if are_swapped(source, target, (first, second)):
             raise ConfigError(f"--languages {first} {second}, but the files are {source} and {target}; swap either")
         pair = open_pair(source, target)

@@ -99,7 +99,7 @@ def write_splits(
     paths = {(split, language): folder / f"{split}.{language}" for split in used for language in languages}
     for path in paths.values():
         if exists(path):
-            raise DataError(f"{path} exists. Choose another --folder, or remove it.")
+            raise DataError(f"{path} exists. Choose another --folder, or move it away.")
     with writing(folder, DataError, "choose another --folder"), ExitStack() as stack:
         folder.mkdir(parents=True, exist_ok=True)
         files = {place: stack.enter_context(atomic_open(path)) for place, path in paths.items()}
