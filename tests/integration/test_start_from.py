@@ -1,5 +1,6 @@
 """Training that starts from another model: with its weights and vocabularies, on other text."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,19 @@ def test_text_that_the_model_was_trained_on_is_named(
     train(tiny.config(*settings), resume=True)
     train(tiny.config(*other, "training.max_steps=1"), overwrite=True)
     assert said not in caplog.messages
+
+
+def test_training_words_that_the_model_does_not_know_are_counted(
+    tiny: TinyProject, other: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "translate")
+    train(tiny.config(*other, "training.max_steps=1"))
+    assert "out of vocabulary" not in caplog.text
+    source, target = sentences(40, seed=8)
+    write_split(tiny.folder / "other", "train", [f"{line} Zebra" for line in source], target)
+    train(tiny.config(*other, "training.max_steps=1"), overwrite=True)
+    (message,) = (message for message in caplog.messages if "out of vocabulary" in message)
+    assert re.fullmatch(r"train: \d+\.\d% of the source tokens are out of vocabulary", message)
 
 
 def test_the_model_that_training_starts_from_may_be_the_best(tiny: TinyProject, other: tuple[str, ...]) -> None:

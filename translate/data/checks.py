@@ -204,9 +204,9 @@ def _warn_of_longer(valid: Dataset, text: TextPair, most: int, which: str, conse
         log.warning("%s: %s %s: %s%s", text.name, text.unit, which, number, consequence)
 
 
-def log_unknown_share(valid: Dataset, text: TextPair) -> None:
-    """Log which share of the validation text the vocabularies lack; accuracy and perplexity count it like any word."""
-    shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (valid.source, valid.target)]
+def log_unknown_share(dataset: Dataset, text: TextPair) -> None:
+    """Log which share of a text the vocabularies lack; accuracy and perplexity count it like any word."""
+    shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (dataset.source, dataset.target)]
     if max(shares) > 0:
         tell = log.warning if max(shares) > MUCH else log.info
         of_each = [
