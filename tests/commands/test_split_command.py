@@ -67,7 +67,7 @@ def test_all_of_it_as_training_text(split: Callable[..., Outcome], tmp_path: Pat
     [
         (["all.en", "all.de"], "--languages de en, but the files are all.en and all.de; swap either"),
         (["all.de", "short.en"], "all.de has 60 lines, short.en has 59; they must correspond line by line. They seem"),
-        (["all.de"], "all.de, line 1 has 1 column, with a tab between two, but columns 1 and 2 are asked for"),
+        (["all.de"], "all.de, line 1 has 1 column, with a tab between two, but columns 1 and 2 are needed"),
         (["all.de", "all.en", "all.fr"], "give two files, or one table with both languages"),
         (["all.de", "all.en", "--columns", 1, 2], "--columns applies only to a table; leave it out with two files"),
         (["all.de", "all.de"], "both languages are to be read from all.de; give the file of each"),

@@ -1,6 +1,7 @@
 """Held-out pairs: as many as asked for, random, and with lines that training text does not have."""
 
 import gzip
+import re
 from pathlib import Path
 
 import numpy as np
@@ -79,12 +80,19 @@ def test_files_are_in_the_order_of_the_corpus(tmp_path: Path) -> None:
     assert read_lines(folder / "train.en") == [TARGET[0], TARGET[2], TARGET[4]]
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "val.en").write_text("mine")
+@pytest.mark.parametrize("name", ["val.en", "val.en.gz", "train.de.zst"])
+def test_nothing_is_overwritten_or_hidden(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("mine")
     splits = {"train": np.array([0]), "val": np.array([1])}
-    with pytest.raises(DataError, match=r"val\.en exists"):
+    with pytest.raises(DataError, match=rf"{re.escape(name)} exists"):
         write_splits(tmp_path, ("de", "en"), (SOURCE[:2], TARGET[:2]), splits)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_link_is_not_overwritten_even_if_it_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "train.en").symlink_to("missing")
+    with pytest.raises(DataError, match=r"train\.en exists"):
+        write_splits(tmp_path, ("de", "en"), (SOURCE[:2], TARGET[:2]), {"train": np.array([0, 1])})
 
 
 def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
@@ -111,7 +119,7 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a\tb\nc\n", r"line 2 has 1 column, with a tab between two, but columns 1 and 2 are asked for: 'c'\. "),
+        ("a\tb\nc\n", r"line 2 has 1 column, with a tab between two, but columns 1 and 2 are needed: 'c'\. "),
         (
             "a\tb\nc\nd\te\nf\n",
             r"line 2 has 1 column, .*: 'c'; 2 of 4 lines have too few\. Leave them out \(awk -F'\\t'",

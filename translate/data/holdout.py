@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.data.lines import Column, FileText, Text, excerpt, read_blocks, version_of, without_blank_end
+from translate.data.lines import PACKED, Column, FileText, Text, excerpt, read_blocks, version_of, without_blank_end
 from translate.errors import DataError
 from translate.files import atomic_open, writing
 from translate.paths import exists
@@ -31,7 +31,7 @@ def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
             short += 1
             problem = problem or (
                 f"{path}, line {rows} has {found} column{'s' if found > 1 else ''}, with a tab between two, but "
-                f"columns {columns[0]} and {columns[1]} are asked for: {excerpt(row)}"
+                f"columns {columns[0]} and {columns[1]} are needed: {excerpt(row)}"
             )
     if problem:
         count = f"; {short} of {rows} lines have too few" if short > 1 else ""
@@ -98,8 +98,9 @@ def write_splits(
         split_of[splits[split]] = number
     paths = {(split, language): folder / f"{split}.{language}" for split in used for language in languages}
     for path in paths.values():
-        if exists(path):
-            raise DataError(f"{path} exists. Choose another --folder, or move it away.")
+        for name in (path, *(Path(f"{path}{ending}") for ending in PACKED)):
+            if exists(name) or name.is_symlink():
+                raise DataError(f"{name} exists. Choose another --folder, or move it away.")
     with writing(folder, DataError, "choose another --folder"), ExitStack() as stack:
         folder.mkdir(parents=True, exist_ok=True)
         files = {place: stack.enter_context(atomic_open(path)) for place, path in paths.items()}
