@@ -13,8 +13,9 @@ from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 
 from translate.errors import DataError
-from translate.score_warnings import blanks_warning, bleu_tokenizer, distinct_warning
+from translate.score_warnings import blanks_warning, distinct_warning
 from translate.text.casing import lower
+from translate.text.languages import has_spaces, is_chinese
 
 RESAMPLES = 1000  # of sacrebleu's bootstrap, as in its own command line; the seed is in the signature
 
@@ -143,6 +144,11 @@ def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """chrF alone (0 to 100): for validation while training."""
     _check_counts(hypotheses, references)
     return float(CHRF().corpus_score(hypotheses, [references]).score)
+
+
+def bleu_tokenizer(language: str) -> str:
+    """sacrebleu's tokenizer for a language: its usual 13a, which needs spaces between words, or one for characters."""
+    return "13a" if has_spaces(language) else "zh" if is_chinese(language) else "char"
 
 
 def tokenized_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> float:

@@ -9,12 +9,8 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.text.casing import base_code
+from translate.text.languages import has_spaces
 
-# Languages without spaces between words, by their two- and three-letter ISO 639 codes: BLEU counts characters.
-# For Chinese, sacrebleu has its own tokenizer.
-UNSPACED = {"bo", "bod", "tib", "dz", "dzo", "ja", "jpn", "km", "khm", "lo", "lao", "my", "mya", "bur", "th", "tha"}
-CHINESE = {"zh", "zho", "chi", "cmn", "yue", "lzh", "wuu", "nan"}
 LONG_WORD = 15  # characters; a longer reference must be several words
 PIECES = re.compile(r"@@( |$)|(^| )▁| ##\w|￭")  # of subword-nmt, SentencePiece, BERT and OpenNMT
 TOKENIZED = re.compile(r"\S [.,](\s|$)| &apos;| @-@ ")
@@ -66,7 +62,7 @@ def _forms(lines: Sequence[str]) -> tuple[int, int]:
 def spaces_warning(references: Sequence[str], language: str) -> str | None:
     """A warning if BLEU would count the words of text that has no spaces between them."""
     long = [line for line in references if len(line) > LONG_WORD]
-    if bleu_tokenizer(language) != "13a" or 2 * sum(len(line.split()) < 2 for line in long) <= len(long):
+    if not has_spaces(language) or 2 * sum(len(line.split()) < 2 for line in long) <= len(long):
         return None
     return (
         f"most references have no spaces, but BLEU splits words at spaces: {language!r} is not a known code of a "
@@ -145,16 +141,7 @@ def text_warnings(sources: Sequence[str], references: Sequence[str], language: s
     return [*filter(None, [spaces_warning(references, language)]), *processed_warnings(sources, references)]
 
 
-def bleu_tokenizer(language: str) -> str:
-    """sacrebleu's tokenizer for a language: its usual 13a, which needs spaces between words, or one for characters.
-
-    A region or a script after the code makes no difference: "zh-CN", "zh_Hant".
-    """
-    code = base_code(language)
-    return "zh" if code in CHINESE else "char" if code in UNSPACED else "13a"
-
-
 def line_lengths(lines: Sequence[str], language: str) -> NDArray[np.int64]:
     """How many words each line has; or characters, in a language without spaces between words."""
-    units = str.split if bleu_tokenizer(language) == "13a" else list[str]
+    units = str.split if has_spaces(language) else list[str]
     return np.array([len(units(line)) for line in lines])

@@ -22,9 +22,9 @@ from translate.data.dataset import Dataset
 from translate.decoding.fitting import FittingBatches, batch_tokens, with_batch_tokens
 from translate.decoding.rescore import teacher_forced
 from translate.decoding.search import search, tokens_read
-from translate.evaluation import corpus_bleu, corpus_chrf
+from translate.evaluation import bleu_tokenizer, corpus_bleu, corpus_chrf
 from translate.model.build import Model
-from translate.score_warnings import DIVERGED, bleu_tokenizer, distinct_warning, form_warning
+from translate.score_warnings import DIVERGED, distinct_warning, form_warning
 from translate.text.codec import Codec
 from translate.training.loss import smoothed_loss_
 from translate.training.progress import Validation, perplexity

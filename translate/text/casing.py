@@ -9,10 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 
-TWO_I = {"tr", "tur", "az", "aze", "azj", "azb", "crh", "gag"}
-DUTCH = {"nl", "nld", "dut"}
+from translate.text.languages import has_letter_ij, has_two_i
+
 MARK = r"\u0300-\u036f"  # combining marks, which belong to the letter before; text need not be composed (NFC)
 LETTERS = rf"(?:[^\W\d_][{MARK}]*)+"  # only one way to match a text, so that no search takes exponential time
 WORD = re.compile(LETTERS)
@@ -57,22 +56,11 @@ def capitalize(word: str, language: str) -> str:
     """The word with a capital letter in front; other letters stay as they are."""
     if word[0] == "i" and has_two_i(language):
         return "İ" + word[1:]
-    if word.startswith("ij") and base_code(language) in DUTCH:
+    if word.startswith("ij") and has_letter_ij(language):
         return "IJ" + word[2:]
     # Title case, because upper case would be wrong for characters that are two letters in one (ǆ becomes ǅ, not Ǆ), and
     # for Georgian, which has capitals for whole words only.
     return word[0].title() + word[1:]
-
-
-def has_two_i(language: str) -> bool:
-    """Whether i with and without a dot are two letters."""
-    return base_code(language) in TWO_I
-
-
-@cache
-def base_code(language: str) -> str:
-    """The code of a language without region and script: that of "zh-CN" and "zh_Hant" is "zh"."""
-    return re.split("[-_]", language.lower())[0]
 
 
 def learn_truecaser(lines: Iterable[str], language: str) -> Truecaser | None:

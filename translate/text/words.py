@@ -14,7 +14,8 @@ from functools import cache
 from typing import Any
 
 from translate.errors import ConfigError, DataError
-from translate.text.casing import base_code, lower
+from translate.text.casing import lower
+from translate.text.languages import base_code
 from translate.text.spacing import Spacing
 
 # The packages that spaCy calls to split text in some languages.
