@@ -23,7 +23,8 @@ from torch import Tensor
 
 from translate import Translator
 from translate.data.batching import pad_rows
-from translate.decoding.search import search, tokens_read
+from translate.decoding.limits import tokens_read
+from translate.decoding.search import search
 from translate.errors import TranslateError
 from translate.model.transformer import Transformer
 from translate.text.vocabulary import BOS, EOS

@@ -23,7 +23,7 @@ from translate.data.corpus import TextInMemory, TextPair
 from translate.data.dataset import Dataset
 from translate.data.resegmented import ResegmentedDataset
 from translate.data.selection import repeat_pairs
-from translate.decoding.search import LEAST_RATIO, ratio_for
+from translate.decoding.limits import LEAST_RATIO, ratio_for
 from translate.model.build import Model
 from translate.model_file import SavedModel
 from translate.pool import cores

@@ -16,10 +16,11 @@ from translate.config.loading import config_to_dict
 from translate.config.problems import check
 from translate.data.dataset import Ids
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.fitting import FittingBatches, batch_tokens, with_batch_tokens
+from translate.decoding.fitting import FittingBatches
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.rescore import log_probabilities, tokens_scored
-from translate.decoding.search import search, tokens_read
+from translate.decoding.limits import tokens_read, tokens_scored
+from translate.decoding.rescore import log_probabilities
+from translate.decoding.search import search
 from translate.device import prepare_cpu, resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
@@ -177,13 +178,11 @@ class Translator:
                 f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size (--beam-size) of {n}"
             )
         self._warn_of_sources(sources, tokens_read(self.model, settings), first_line)
-        found = self._in_batches_that_fit(
-            lambda tokens: search(
-                self.model, sources, with_batch_tokens(settings, tokens), n_best=n, first=first_line - 1
-            ),
-            batch_tokens(settings, self.device),
+        found = self._in_batches_that_fit.with_settings(
+            lambda settings: search(self.model, sources, settings, n_best=n, first=first_line - 1),
+            settings,
+            self.model,
             map(len, sources),
-            tokens_read(self.model, settings),
         )
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
@@ -220,11 +219,11 @@ class Translator:
         self._warn_of_sources(sources, tokens_read(self.model, settings), first_line)
         self._warn_of_unscored(targets, settings, first_line)
         warn_of_unknown(self.saved.target, targets, first_line, "the probability of this translation means little")
-        found = self._in_batches_that_fit(
-            lambda tokens: log_probabilities(self.model, sources, targets, with_batch_tokens(settings, tokens)),
-            batch_tokens(settings, self.device),
+        found = self._in_batches_that_fit.with_settings(
+            lambda settings: log_probabilities(self.model, sources, targets, settings),
+            settings,
+            self.model,
             (max(map(len, pair)) for pair in zip(sources, targets, strict=True)),
-            tokens_read(self.model, settings),
         )
         return found.tolist()
 

@@ -19,9 +19,9 @@ from translate.config.training import BatchConfig
 from translate.data.batching import Batch
 from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset
-from translate.decoding.fitting import FittingBatches, batch_tokens, with_batch_tokens
+from translate.decoding.fitting import FittingBatches
 from translate.decoding.rescore import teacher_forced
-from translate.decoding.search import search, tokens_read
+from translate.decoding.search import search
 from translate.evaluation import bleu_tokenizer, corpus_bleu, corpus_chrf
 from translate.model.build import Model
 from translate.score_warnings import DIVERGED, distinct_warning, form_warning
@@ -73,11 +73,11 @@ class Validator(ABC):
             self.widths.tolist(),
             model.longest,
         )
-        found = self._searches_that_fit(
-            lambda tokens: search(model, self.sources, with_batch_tokens(self.decoding, tokens), check=check),
-            batch_tokens(self.decoding, next(model.parameters()).device),
+        found = self._searches_that_fit.with_settings(
+            lambda settings: search(model, self.sources, settings, check=check),
+            self.decoding,
+            model,
             map(len, self.sources),
-            tokens_read(model, self.decoding),
         )
         truncated = sum(not hypotheses[0].finished for hypotheses in found)
         outputs = [self.target.decode(hypotheses[0].tokens) for hypotheses in found]

@@ -11,9 +11,9 @@ from small_models import FORBIDDEN, config, next_log_probs, random_model, random
 from torch import Tensor
 
 from translate.config.decoding import MOST_RATIO, DecodingConfig
-from translate.decoding.fitting import batch_tokens
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.search import LEAST_RATIO, ratio_for, search
+from translate.decoding.limits import LEAST_RATIO, batch_tokens, ratio_for
+from translate.decoding.search import search
 from translate.model.transformer import Transformer
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 from translate.training.interrupt import Interrupted

@@ -5,14 +5,12 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-import torch
-
 from translate.allocation import is_out_of_memory, release_memory
 from translate.config.decoding import DecodingConfig
+from translate.decoding.ensemble import Ensemble
+from translate.decoding.limits import batch_tokens, tokens_read
 from translate.errors import DataError
-
-# A GPU is only busy with large batches (see docs/performance.md).
-CPU_TOKENS, GPU_TOKENS = 4096, 16384
+from translate.model.build import Model
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -52,12 +50,17 @@ class FittingBatches:
             self._most_tokens = tokens // 2
             log.warning("out of memory: from now on batches have at most %d tokens", self._most_tokens)
 
-
-def batch_tokens(settings: DecodingConfig, device: torch.device) -> int:
-    """The batch size that is set, or else one that suits the device."""
-    return settings.batch_tokens or (CPU_TOKENS if device.type == "cpu" else GPU_TOKENS)
-
-
-def with_batch_tokens(settings: DecodingConfig, tokens: int) -> DecodingConfig:
-    """The same settings with another batch size."""
-    return settings.model_copy(update={"batch_tokens": tokens})
+    def with_settings(
+        self,
+        work: Callable[[DecodingConfig], T],
+        settings: DecodingConfig,
+        model: Model | Ensemble,
+        lengths: Iterable[int],
+    ) -> T:
+        """The same for `work` that is given `settings`, in which the batch size is."""
+        return self(
+            lambda tokens: work(settings.model_copy(update={"batch_tokens": tokens})),
+            batch_tokens(settings, next(model.parameters()).device),
+            lengths,
+            tokens_read(model, settings),
+        )

@@ -17,8 +17,7 @@ from translate.config.decoding import DecodingConfig
 from translate.data.batching import Batch, make_batch, split_into_batches
 from translate.data.dataset import Dataset, EncodedText, Ids, Indices
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.fitting import batch_tokens
-from translate.decoding.search import most_written, tokens_read
+from translate.decoding.limits import batch_tokens, tokens_read, tokens_scored
 from translate.model.build import Model
 from translate.threads import divided, no_check, workers_for
 
@@ -42,12 +41,6 @@ def log_probabilities(
     for places, sums in teacher_forced(model, pairs, possible, _log_probability, max_tokens=most_tokens):
         found[places] = sums
     return found
-
-
-def tokens_scored(model: Model | Ensemble, config: DecodingConfig) -> int:
-    """How many tokens (without eos) a target may have: no search with `config` gives more, whatever the source."""
-    most = most_written(model, config, np.array([tokens_read(model, config)])).item()  # without eos, if it is cut off
-    return min(most, model.longest - 1)
 
 
 def _log_probability(batch: Batch, logits_NV: Tensor) -> NDArray[np.float64]:

@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translate.config.decoding import MOST_RATIO, DecodingConfig
+from translate.config.decoding import DecodingConfig
 from translate.data.batching import pad_rows, split_into_batches
 from translate.data.dataset import Ids
 from translate.decoding.beam import beam_search
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.fitting import batch_tokens
 from translate.decoding.greedy import greedy_search
 from translate.decoding.hypothesis import Hypothesis
+from translate.decoding.limits import batch_tokens, most_written, tokens_read
 from translate.decoding.sampling import sample
 from translate.model.build import Model
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
@@ -27,7 +27,6 @@ from translate.threads import divided, no_check, workers_for
 # What a translation never contains. Instead of unk, the model's next best word takes its place.
 FORBIDDEN = (UNK, PAD, BOS)
 USUAL_BEAM = 5  # hypotheses of a sentence for which decoding.batch_tokens is meant; also for fewer
-LEAST_RATIO = 2.0  # tokens of the longest translation for each source token, if nothing else is known
 
 
 def search(
@@ -127,25 +126,3 @@ def _draws(seed: int, numbers: NDArray[np.integer], limits: list[int], count: in
     for draws_TK, number, limit in zip(draws_BTK, numbers.tolist(), limits, strict=True):
         draws_TK[:limit] = np.random.default_rng([seed, number]).random((count, limit)).T
     return torch.from_numpy(draws_BTK)
-
-
-def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_extra: int) -> float:
-    """The `max_ratio` that leaves translations enough room, from the lengths of training targets and their sources.
-
-    A Chinese character takes several letters in English, so the usual limit would cut off nearly all translations.
-    One pair in a hundred may be an outlier.
-    """
-    needed = np.quantile((targets - max_extra) / np.maximum(sources, 1), 0.99)
-    return min(max(LEAST_RATIO, round(1.5 * float(needed), 1)), MOST_RATIO)
-
-
-def tokens_read(model: Model | Ensemble, config: DecodingConfig) -> int:
-    """How many tokens of a source (without eos) are read at most: what the settings and the model's positions allow."""
-    return min(config.max_source, model.longest - 1)
-
-
-def most_written(model: Model | Ensemble, config: DecodingConfig, read: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many tokens, including eos, a translation may have for so many of a source, without eos."""
-    # Rounded first, because 2.2 * 25 is slightly more than 55.
-    most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * read, 6)) + config.max_extra + 1
-    return np.minimum(most, min(model.longest, 2**53)).astype(np.int64)

@@ -1,0 +1,46 @@
+"""How many tokens are read of a source, written of a translation, and computed at once, as settings and model say."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from translate.config.decoding import MOST_RATIO, DecodingConfig
+from translate.decoding.ensemble import Ensemble
+from translate.model.build import Model
+
+LEAST_RATIO = 2.0  # tokens of the longest translation for each source token, if nothing else is known
+# A GPU is only busy with large batches (see docs/performance.md).
+CPU_TOKENS, GPU_TOKENS = 4096, 16384
+
+
+def tokens_read(model: Model | Ensemble, config: DecodingConfig) -> int:
+    """How many tokens of a source (without eos) are read at most: what the settings and the model's positions allow."""
+    return min(config.max_source, model.longest - 1)
+
+
+def most_written(model: Model | Ensemble, config: DecodingConfig, read: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many tokens, including eos, a translation may have for so many of a source, without eos."""
+    # Rounded first, because 2.2 * 25 is slightly more than 55.
+    most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * read, 6)) + config.max_extra + 1
+    return np.minimum(most, min(model.longest, 2**53)).astype(np.int64)
+
+
+def tokens_scored(model: Model | Ensemble, config: DecodingConfig) -> int:
+    """How many tokens (without eos) a target may have: no search with `config` gives more, whatever the source."""
+    most = most_written(model, config, np.array([tokens_read(model, config)])).item()  # without eos, if it is cut off
+    return min(most, model.longest - 1)
+
+
+def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_extra: int) -> float:
+    """The `max_ratio` that leaves translations enough room, from the lengths of training targets and their sources.
+
+    A Chinese character takes several letters in English, so the usual limit would cut off nearly all translations.
+    One pair in a hundred may be an outlier.
+    """
+    needed = np.quantile((targets - max_extra) / np.maximum(sources, 1), 0.99)
+    return min(max(LEAST_RATIO, round(1.5 * float(needed), 1)), MOST_RATIO)
+
+
+def batch_tokens(settings: DecodingConfig, device: torch.device) -> int:
+    """The batch size that is set, or else one that suits the device."""
+    return settings.batch_tokens or (CPU_TOKENS if device.type == "cpu" else GPU_TOKENS)
