@@ -34,6 +34,7 @@ STAGES = (
     "accuracy",
     "validation",
     "model_file",
+    "line_warnings",
     "translator",
     "scoring",
     "runs",

@@ -1,6 +1,5 @@
 """Text in, text out, over one saved model."""
 
-import logging
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +22,8 @@ from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
 from translate.device import prepare_cpu, resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
+from translate.line_warnings import Limits, warn_of_sources, warn_of_targets
 from translate.model_file import SavedModel
-from translate.text.codec import Codec
 
 # Settings that only one kind of search has.
 OWN_SETTINGS = {
@@ -34,8 +33,6 @@ OWN_SETTINGS = {
 
 LINE_BREAK = re.compile(r"\r\n|[\r\n]")  # not U+2028 and the like, which are part of a sentence (see data/lines.py)
 MOST = 1000  # translations of one sentence, samples or hypotheses of a beam, that may be asked for
-
-log = logging.getLogger("translate")
 
 
 @dataclass(frozen=True)
@@ -177,7 +174,7 @@ class Translator:
             raise ConfigError(
                 f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size (--beam-size) of {n}"
             )
-        self._warn_of_sources(sources, tokens_read(self.model, settings), first_line)
+        warn_of_sources(self.saved, sources, self._limits(settings), first_line)
         found = self._in_batches_that_fit.with_settings(
             lambda settings: search(self.model, sources, settings, n_best=n, first=first_line - 1),
             settings,
@@ -216,9 +213,8 @@ class Translator:
         settings = settings or self.config.decoding
         sources = self.saved.source.encode(lines)
         targets = self.saved.target.encode(translations)
-        self._warn_of_sources(sources, tokens_read(self.model, settings), first_line)
-        self._warn_of_unscored(targets, settings, first_line)
-        warn_of_unknown(self.saved.target, targets, first_line, "the probability of this translation means little")
+        warn_of_sources(self.saved, sources, self._limits(settings), first_line)
+        warn_of_targets(self.saved, targets, self._limits(settings), first_line)
         found = self._in_batches_that_fit.with_settings(
             lambda settings: log_probabilities(self.model, sources, targets, settings),
             settings,
@@ -252,6 +248,14 @@ class Translator:
         """The words of a line that are not in the vocabulary, and therefore all look the same to the model."""
         return self.saved.source.unknown(line)
 
+    def _limits(self, settings: DecodingConfig) -> Limits:
+        return Limits(
+            trained=self.config.data.filter.max_tokens,
+            read=tokens_read(self.model, settings),
+            scored=tokens_scored(self.model, settings),
+            positions=self.model.longest,
+        )
+
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         return Translation(
             text=self._on_one_line(self.saved.target.decode(hypothesis.tokens)),
@@ -266,65 +270,6 @@ class Translator:
         if self.predicts_labels:
             return text
         return LINE_BREAK.sub(lambda found: " " if found.end() < len(text) else "", text)
-
-    def _warn_of_unscored(self, targets: Sequence[Ids], settings: DecodingConfig, first_line: int) -> None:
-        """Warn of translations with more tokens than any search may find."""
-        most = tokens_scored(self.model, settings)
-        long = [(number, len(target)) for number, target in enumerate(targets, start=first_line) if len(target) > most]
-        if long:
-            can_be_raised = (
-                tokens_read(self.model, settings) < self.model.longest - 1 and long[0][1] < self.model.longest
-            )
-            remedy = "; raise max_source (--max-source) to score it" if can_be_raised else ""
-            log.warning(
-                "line %d: the translation has %d tokens, and no search gives more than %d, so its probability counts "
-                "as 0%s%s",
-                *long[0],
-                most,
-                remedy,
-                more_like_it(long),
-            )
-
-    def _warn_of_sources(self, sources: Sequence[Ids], read: int, first_line: int) -> None:
-        """Warn of lines of which only `read` tokens are read, and of those longer than or unlike any in training."""
-        longest_in_training = self.config.data.filter.max_tokens
-        remedy = "; raise max_source (--max-source) to read more" if read < self.model.longest - 1 else ""
-        long: list[int] = []
-        for number, source in enumerate(sources, start=first_line):
-            if len(source) > read:
-                log.warning(
-                    "line %d has %d tokens and is truncated to the first %d%s", number, len(source), read, remedy
-                )
-            elif len(source) > longest_in_training:
-                long.append(number)
-        if long:
-            advice = "" if self.predicts_labels else ": translate its sentences one by one"
-            log.warning(
-                "line %d has %d tokens, but the model was trained on at most %d%s%s",
-                long[0],
-                len(sources[long[0] - first_line]),
-                longest_in_training,
-                advice,
-                more_like_it(long),
-            )
-        warn_of_unknown(self.saved.source, sources, first_line, "the output is unreliable")
-
-
-def warn_of_unknown(codec: Codec, encoded: Sequence[Ids], first_line: int, consequence: str) -> None:
-    """Warn of lines mostly unknown to the model, as in another language: name the first, and count the others."""
-    counts = [(number, *codec.known(ids)) for number, ids in enumerate(encoded, first_line)]
-    guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
-    if guessed:
-        number, known, tokens = guessed[0]
-        log.warning(
-            "line %d: only %d of its %d tokens are in the model's vocabulary (%s); %s%s",
-            number,
-            known,
-            tokens,
-            codec.language,
-            consequence,
-            more_like_it(guessed),
-        )
 
 
 def texts(lines: Iterable[str]) -> list[str]:
@@ -341,8 +286,3 @@ def texts(lines: Iterable[str]) -> list[str]:
         if not isinstance(line, str):
             raise TypeError(f"line {number} is not text, but {line!r}")
     return lines
-
-
-def more_like_it(lines: Sequence[object]) -> str:
-    """How many lines there are besides the first, which the message names."""
-    return f" (more such lines: {len(lines) - 1})" if len(lines) > 1 else ""
