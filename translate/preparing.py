@@ -73,7 +73,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     if start:  # whose vocabularies were made from other text
         log_unknown_share(text.train_set, train)
     log_unknown_share(text.valid_set, valid)
-    encode_other_splits(corpora, cache, codecs)
+    encode_other_splits(corpora_of(config.data, codecs[1]), cache, codecs)
     return text
 
 

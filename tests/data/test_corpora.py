@@ -153,24 +153,24 @@ def test_validation_files_are_the_validation_split_unless_another_folder_is_aske
     write_splits(tmp_path, "dev", "a")
     (tmp_path / "a.en").write_text("c\nd\n", encoding="utf-8")
     text = corpora_of(DataConfig(root=tmp_path, valid=FilePair(source=tmp_path / "a.de", target=tmp_path / "a.en")))
-    assert list(text.open_split("val", LABELS).target) == ["c", "d"]
-    assert list(text.open_split("val", LABELS, tmp_path).target) == ["a", "b"]
+    assert list(text.open_split("val").target) == ["c", "d"]
+    assert list(text.open_split("val", tmp_path).target) == ["a", "b"]
 
 
 def test_a_label_that_the_model_does_not_know(tmp_path: Path) -> None:
     (tmp_path / "test.tsv").write_text("x\ta\nz\tb\n", encoding="utf-8")
     for name, line in (("a.txt", "a"), ("a.labels", "z")):
         (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
-    text = corpora_of(LabelledDataConfig(root=tmp_path))
+    text = corpora_of(LabelledDataConfig(root=tmp_path), LABELS)
     with pytest.raises(DataError, match="line 2: the label 'z' does not occur in the training text"):
-        text.open_split("test", LABELS)
+        text.open_split("test")
     with pytest.raises(DataError, match="line 1: the label 'z' does not occur in the training text"):
-        text.read_files(tmp_path / "a.txt", tmp_path / "a.labels", LABELS)
+        text.read_files(tmp_path / "a.txt", tmp_path / "a.labels")
 
 
 def test_splits_with_labels_that_the_model_knows_are_encoded(tmp_path: Path) -> None:
     for split, label in {"train": "x", "val": "x", "a": "y", "b": "z"}.items():
         (tmp_path / f"{split}.tsv").write_text(f"{label}\tx\n", encoding="utf-8")
-    text, cache = corpora_of(LabelledDataConfig(root=tmp_path)), CorpusCache(tmp_path / "cache")
+    text, cache = corpora_of(LabelledDataConfig(root=tmp_path), LABELS), CorpusCache(tmp_path / "cache")
     encode_other_splits(text, cache, (LABELS, LABELS))
     assert len(list((tmp_path / "cache").glob("text-*.json"))) == 1

@@ -114,10 +114,10 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
     """The split, or the two files, of the kind of text that the model was trained on."""
     from translate.data.corpora import corpora_of
 
-    corpora, target = corpora_of(translator.config.data), translator.saved.target
+    corpora = corpora_of(translator.config.data, translator.saved.target)
     if reference is not None:
-        return corpora.read_files(args.source, reference, target)
-    return corpora.open_split(args.split, target, args.data_root).in_memory()
+        return corpora.read_files(args.source, reference)
+    return corpora.open_split(args.split, args.data_root).in_memory()
 
 
 def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: "Translator") -> None:

@@ -40,10 +40,7 @@ MOST_OF_TEST_SETS = 1 << 24  # bytes on disk of all test sets together, some 100
 
 @dataclass(frozen=True)
 class ParallelCorpora:
-    """Sentences and their translations: splits of a folder, and files by name.
-
-    Methods take a `target` codec only to have the signatures of LabelledCorpora, which checks labels with it.
-    """
+    """Sentences and their translations: splits of a folder, and files by name."""
 
     data: DataConfig
 
@@ -102,7 +99,7 @@ class ParallelCorpora:
         warn_of_swapped_sides(train, text)
         return text
 
-    def open_split(self, split: str, target: Codec, root: Path | None = None) -> TextPair:
+    def open_split(self, split: str, root: Path | None = None) -> TextPair:
         """A split of the folder `root`, or else of the config, which may name files for validation.
 
         ConfigError if the config has no folder, DataError if the split cannot be read.
@@ -118,7 +115,7 @@ class ParallelCorpora:
                 )
         return open_split(root or data.root, split, data.source, data.target)
 
-    def read_files(self, source: Path, reference: Path, target: Codec) -> TextInMemory:
+    def read_files(self, source: Path, reference: Path) -> TextInMemory:
         """Two files. ConfigError if they are named after each other's language, DataError if they cannot be read."""
         if are_swapped(source, reference, (self.data.source, self.data.target)):
             raise ConfigError(
@@ -180,9 +177,14 @@ class ParallelCorpora:
 
 @dataclass(frozen=True)
 class LabelledCorpora:
-    """Texts and their labels: splits of a folder."""
+    """Texts and their labels: splits of a folder.
+
+    Args:
+        known: the labels of a model, if the text is for one that is trained already: no others may occur in it.
+    """
 
     data: LabelledDataConfig
+    known: frozenset[str] | None = None
 
     def check(self) -> None:
         """Find out before millions of lines are read if some of the text is missing: a DataError."""
@@ -202,13 +204,13 @@ class LabelledCorpora:
         warn_of_copies(train, text)
         return text
 
-    def open_split(self, split: str, target: Codec, root: Path | None = None) -> TextPair:
-        """A split of the folder `root`, or else of the config. DataError if `target` lacks one of its labels."""
-        return open_labelled_split(root or self.data.root, split, target.vocabulary.words)
+    def open_split(self, split: str, root: Path | None = None) -> TextPair:
+        """A split of the folder `root`, or else of the config. DataError if one of its labels is not `known`."""
+        return open_labelled_split(root or self.data.root, split, self.known)
 
-    def read_files(self, source: Path, reference: Path, target: Codec) -> TextInMemory:
-        """A file with texts and one with their labels. DataError if `target` lacks one of these."""
-        return read_texts_and_labels(source, reference, target.vocabulary.words)
+    def read_files(self, source: Path, reference: Path) -> TextInMemory:
+        """A file with texts and one with their labels. DataError if one of these is not `known`."""
+        return read_texts_and_labels(source, reference, self.known)
 
     def other_splits(self) -> dict[str, tuple[Path, ...]]:
         """The splits of the folder that the config does not name, with their files. DataError if it cannot be read."""
@@ -228,9 +230,11 @@ class LabelledCorpora:
 Corpora = ParallelCorpora | LabelledCorpora
 
 
-def corpora_of(data: DataConfig | LabelledDataConfig) -> Corpora:
-    """The text that the section `data` names."""
-    return LabelledCorpora(data) if isinstance(data, LabelledDataConfig) else ParallelCorpora(data)
+def corpora_of(data: DataConfig | LabelledDataConfig, target: Codec | None = None) -> Corpora:
+    """The text that the section `data` names; `target` is the codec of the model that it is for, if there is one."""
+    if isinstance(data, LabelledDataConfig):
+        return LabelledCorpora(data, frozenset(target.vocabulary.words) if target else None)
+    return ParallelCorpora(data)
 
 
 def encode_other_splits(corpora: Corpora, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
@@ -250,7 +254,7 @@ def encode_other_splits(corpora: Corpora, cache: CorpusCache, codecs: tuple[Code
         if room < 0:
             break
         with suppress(DataError, ConfigError):
-            cache.dataset(codecs, corpora.open_split(split, codecs[1], corpora.data.root))
+            cache.dataset(codecs, corpora.open_split(split, corpora.data.root))
 
 
 @contextmanager

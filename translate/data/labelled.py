@@ -71,13 +71,12 @@ def _text(row: str) -> str:
     return row.partition("\t")[2]
 
 
-def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str]) -> TextInMemory:
+def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str] | None = None) -> TextInMemory:
     """Texts and their labels from two files that belong together line by line. DataError as open_labelled."""
     pair = open_pair(texts, labels).in_memory()
     stripped = [label.strip() for label in pair.target]
-    allowed = set(known)
     for number, label in enumerate(stripped, start=1):
-        _check_label(labels, number, label, allowed)
+        _check_label(labels, number, label, known)
     hashes = pair.source_sha256, text_sha256(stripped)
     text = _labelled(pair.name, pair.source, stripped, hashes, len(set(stripped)))
     return replace(text, blank_end=pair.blank_end).in_memory()
