@@ -4,6 +4,7 @@ import logging
 from array import array
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -106,46 +107,64 @@ def warn_of_copies(train: TextPair, valid: TextPair, filters: FilterConfig | Non
     if (train.source_sha256, train.target_sha256) == (valid.source_sha256, valid.target_sha256):
         log.warning("the validation text is the training text: its scores say nothing about unseen text")
         return
-    pairs = set(zip(valid.source, valid.target, strict=True))
-    known: set[tuple[str, str]] = set()
-    copies = tables = 0
-    first_copy: int | None = None
-    hashes = array("q")  # 8 bytes a pair
-    for number, pair in enumerate(zip(train.source, train.target, strict=True)):
-        if pair[0].strip() and pair[1].strip():
-            hashes.append(hash(pair))
-        if pair[0] == pair[1] and pair[0].strip():
-            copies += 1
-            first_copy = number if first_copy is None else first_copy
-        tables += "\t" in pair[0] or "\t" in pair[1]
-        if pair in pairs:
-            known.add(pair)
+    found, pairs = count_copies(train, valid), len(train.source)
 
     def warn(number: int, what: str) -> None:
-        log.warning("%s: %d of %d %s %s", train.name, number, len(train.source), train.unit, what)
+        log.warning("%s: %d of %d %s %s", train.name, number, pairs, train.unit, what)
 
-    if 2 * tables > len(train.source):
+    if 2 * found.tables > pairs:
         warn(
-            tables,
+            found.tables,
             "have a tab on one side, which may be the rows of a table with the other side in them; cut -f1 FILE prints "
             "the first column",
         )
-    if first_copy is not None and copies >= len(train.source) * WORTH_SAYING and not (filters and filters.identical):
+    if found.equal and found.equal >= pairs * WORTH_SAYING and not (filters and filters.identical):
         drop = "; data.filter.identical=true drops them" if filters else ""
-        place = train.place(first_copy)
-        warn(copies, f"have the same text on both sides (the first in {place}), which teaches a model to copy{drop}")
-    if (repeated := count_repeated(hashes)) >= len(train.source) * MUCH and not (filters and filters.repeated):
+        place = f"the first in {train.place(found.first_equal)}"
+        warn(found.equal, f"have the same text on both sides ({place}), which teaches a model to copy{drop}")
+    if found.repeated >= pairs * MUCH and not (filters and filters.repeated):
         drop = "; data.filter.repeated=true drops repetitions" if filters else ""
-        warn(repeated, f"repeat others and count as often{drop}")
-    if len(known) >= len(pairs) * WORTH_SAYING:
+        warn(found.repeated, f"repeat others and count as often{drop}")
+    if found.known >= found.validated * WORTH_SAYING:
         log.warning(
             "%s: %d of %d different %s are also in the training text, so validation scores, which select the best "
             "model, say less about unseen text; remove them from one of the two",
             valid.name,
-            len(known),
-            len(pairs),
+            found.known,
+            found.validated,
             valid.unit,
         )
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How much of a training text copies its other side, other pairs, or the validation text."""
+
+    equal: int  # pairs with the same text on both sides, which is not blank
+    first_equal: int  # the index of the first of them
+    tables: int  # pairs with a tab on one side
+    repeated: int  # pairs that occurred before, neither side of which is blank
+    known: int  # different validation pairs that are in the training text, too,
+    validated: int  # of so many
+
+
+def count_copies(train: TextPair, valid: TextPair) -> Copies:
+    """Count them in one pass over the training text, which may be too large for memory."""
+    of_validation = set(zip(valid.source, valid.target, strict=True))
+    known: set[tuple[str, str]] = set()
+    equal = first_equal = tables = 0
+    hashes = array("q")  # 8 bytes a pair
+    for number, (source, target) in enumerate(zip(train.source, train.target, strict=True)):
+        pair = source, target
+        if source.strip() and target.strip():
+            hashes.append(hash(pair))
+        if source == target and source.strip():
+            first_equal = first_equal if equal else number
+            equal += 1
+        tables += "\t" in source or "\t" in target
+        if pair in of_validation:
+            known.add(pair)
+    return Copies(equal, first_equal, tables, count_repeated(hashes), len(known), len(of_validation))
 
 
 def count_repeated(hashes: "array[int]") -> int:
