@@ -117,7 +117,7 @@ def test_a_late_state_is_saved_when_the_run_is_over(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("translate.training.states.PATIENCE", 0.01)
-    held_back(monkeypatch, (States, "save_what_is_late", 1))
+    held_back(monkeypatch, (States, "save_if_due", 1))
     run = train(tiny.config("training.checkpoint_every=2"))
     assert newest_state(run)[1]["step"] == 21
     assert_same_run(run, uninterrupted("training.checkpoint_every=2"))
@@ -137,7 +137,7 @@ def test_a_late_state_is_saved_before_the_mean_is_measured(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("translate.training.states.PATIENCE", 0.01)
         patch.setattr(StateStore, "_write", slowly)
-        at_call(patch, States, "save_what_is_late", 1, go_on.set)
+        at_call(patch, States, "save_if_due", 1, go_on.set)
         stop(kill, (RunFolder, "finish", 1), tiny, *overrides, error=Killed)
     assert_same_run(train(tiny.config(*overrides), resume=True), uninterrupted(*overrides))
 

@@ -22,6 +22,10 @@ PATIENCE = 0.5  # seconds that training waits for the previous state to be writt
 class States:
     """Saves and restores a learner. All processes take part; the first one writes.
 
+    Every so many updates, a state is due. `save_soon` saves it, but if a slow disk is still writing the previous one,
+    training goes on: `save_when_free` tries again after each of the next updates, and `save_if_due` after the last one
+    of the run. `save` is for a state that may not be put off.
+
     Args:
         identity: plain values that identify settings and text; saved with each state, for a resume to compare.
     """
@@ -31,7 +35,7 @@ class States:
         self.store = store
         self.identity = identity
         self.saved_step = -1  # after which this process has saved the newest state
-        self.is_late = False  # whether a state is due that could not be saved yet
+        self.is_due = False  # whether a state is still to be saved
 
     def restore(self, tensors: dict[str, Tensor], progress: Progress, seed: int) -> None:
         """Set the learner to what a state holds; `seed` is for random states of another number of processes."""
@@ -44,17 +48,6 @@ class States:
         tensors = self._tensors()
         self.learner.processes.on_first(lambda: self.store.reserve(tensors))
 
-    def save_or_be_late(self) -> None:
-        """Save the state as it is now, unless a slow disk is still writing the previous one: see `save_if_late`."""
-        patience = 0.0 if self.is_late else PATIENCE
-        self.is_late = True
-        self.save_if_late(patience)
-
-    def save_if_late(self, patience: float = 0.0) -> None:
-        """If a state is due, save it as soon as the previous one is written, so that training need not wait."""
-        if self.is_late and self.learner.processes.on_first(lambda: self.store.is_free(patience)):
-            self.save()
-
     def save(self) -> None:
         """Copy the state as it is now; it is written while training continues."""
         progress = self.learner.progress
@@ -63,10 +56,26 @@ class States:
         tensors = self._tensors()
         self.learner.processes.on_first(lambda: self.store.save(progress.step, tensors, values))
         self.saved_step = progress.step
-        self.is_late = False
+        self.is_due = False
 
-    def save_at_the_end(self) -> None:
-        """Save a run that stops, unless an earlier state is still being written, and wait until that is done."""
+    def save_soon(self) -> None:
+        """A state is due: save it now, or after a later update if the previous one is not written within a moment."""
+        patience = 0.0 if self.is_due else PATIENCE  # Training has waited once already.
+        self.is_due = True
+        self.save_when_free(patience)
+
+    def save_when_free(self, patience: float = 0.0) -> None:
+        """If a state is due, save it as it is now, unless the previous one is still being written."""
+        if self.is_due and self.learner.processes.on_first(lambda: self.store.is_free(patience)):
+            self.save()
+
+    def save_if_due(self) -> None:
+        """If a state is due, save it even if that has to wait for the previous one."""
+        if self.is_due:
+            self.save()
+
+    def save_before_stopping(self) -> None:
+        """Save a run that is stopped, unless an earlier state is still being written, and wait until that is done."""
         step = self.learner.progress.step
         unwritten = self.learner.processes.on_first(self.store.unwritten)
         if unwritten is None:
@@ -79,11 +88,6 @@ class States:
                 f"updates to repeat when resuming: {step - unwritten}"
             )
         self.wait()
-
-    def save_what_is_late(self) -> None:
-        """If a state is due, save it even if that has to wait for the previous one: no update comes any more."""
-        if self.is_late:
-            self.save()
 
     def check(self) -> None:
         """CheckpointError, in the process that writes, if a file could not be written."""

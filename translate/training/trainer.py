@@ -98,10 +98,10 @@ class Trainer:
                 self._loop()
                 self.states.wait()
         except Interrupted:
-            self.states.save_at_the_end()
+            self.states.save_before_stopping()
             raise
         except DataError as error:  # A validation ran out of memory; all processes have this error.
-            self.states.save_at_the_end()
+            self.states.save_before_stopping()
             raise DataError(f"{error}. The run is saved; continue with the same command and --resume") from error
 
     def _loop(self) -> None:
@@ -117,7 +117,7 @@ class Trainer:
             self.learner.bar.say(
                 f"early stopping (training.patience): validations without a better model: {found_nothing}"
             )
-        self.states.save_what_is_late()  # Not after the mean, which a resumed run measures again.
+        self.states.save_if_due()  # Not after the mean, which a resumed run measures again.
         self.selection.measure_mean()
 
     def _rehearse(self) -> None:
@@ -166,9 +166,9 @@ class Trainer:
         if self._validation_is_due():
             self._validate()
         elif self._state_is_due():
-            self.states.save_or_be_late()
+            self.states.save_soon()
         else:
-            self.states.save_if_late()
+            self.states.save_when_free()
 
     def _update(self, batches: list[Indices], pairs_of_updates: Iterator[Pairs]) -> None:
         """One update of the weights, from the gradients of all `batches` together."""
@@ -241,7 +241,7 @@ class Trainer:
     def _validate(self) -> None:
         self._log()
         self.selection.validate()
-        self.states.save_or_be_late()
+        self.states.save_soon()
 
     def _log(self) -> None:
         """Write a row of the metrics log: loss and speed since the last row."""
