@@ -16,6 +16,7 @@ from torch import Tensor
 from translate.allocation import keep_memory
 from translate.config.loading import config_to_dict, dump_config, flat
 from translate.config.schema import Config
+from translate.data.batching import BatchPlan
 from translate.device import avoid_cudnn_attention, prepare_cpu, resolve_device, subnormals_are_zero
 from translate.errors import CheckpointError, ConfigError, TrainingError
 from translate.model.build import Model
@@ -55,9 +56,7 @@ def train(
         Interrupted: a signal came; the run is saved.
     """
     started = time.perf_counter()
-    prepare_cpu(config.threads)
-    device = processes.own_device(resolve_device(config.device))
-    avoid_cudnn_attention()
+    device = prepare_device(config, processes)
     start = load_start(config, resume=resume)
     writer = Writer()
     with processes.first_ahead():  # It makes the folder, and the cache that the others read.
@@ -68,10 +67,8 @@ def train(
             refuse_changed_settings(values["identity"], config)
         text = prepare_text(config, start)
     if start and not resume:
-        same = ", which was trained on the same text" if start.about.get("train") == text.train.variant else ""
-        log.info("starting from %s%s", config.training.start_from, same)
+        log_start(config, start, text)
     plan = plan_batches(config, text.train_set, text.train)
-    per_epoch = len(plan.epoch(0))  # updates
     asked, config = config, with_max_ratio(config, plan)
     text_seconds = time.perf_counter() - started
 
@@ -80,32 +77,22 @@ def train(
     precision = config.training.precision
     reached = None  # the progress of a resumed run
     if resume:
-        reached = progress_to_resume(run, values, identity, config.training, per_epoch, processes)
+        reached = progress_to_resume(run, values, identity, config.training, len(plan.epoch(0)), processes)
         if reached is None:
             return run
         precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
-    dtype = processes.on_first(lambda: choose_dtype(config, device, precision))
-    if "memory" not in config.training.plain:
-        # In bfloat16, oneDNN also allocates memory for machine code, and two workers with one heap were slower.
-        keep_memory(one_heap=dtype is torch.float32)
-
-    model = prepare_model(config, text, plan, start, device, processes.local_count)
+    learner = build_learner(config, text, plan, start, device, precision, processes)
     del start  # Its weights take as much memory as the model.
-    processes.seed_each_process(config.seed)
-    about = origin(text, device, dtype)
-    last = config.training.average_last
-    dataset = training_set(config, text, model, helpers_for(device, processes.local_count))
-    validate = validator(config, text)
-    save_best = BestModel(run.model, config, text.codecs, about, writer)
-    snapshots = Snapshots(run.snapshots, last, writer) if last else None
-    learner = Learner(model, config.training, device, dtype, processes, updates_per_epoch=per_epoch)
-    selection = ModelSelection(learner, validate, save_best, snapshots)
-    states = States(learner, store, {**identity, "dtype": name_of(dtype)})
+    about = origin(text, learner)
+    selection = build_selection(config, text, learner, run, about, writer)
+    states = States(learner, store, {**identity, "dtype": about["dtype"]})
+    dataset = training_set(config, text, learner.model, helpers_for(device, processes.local_count))
     trainer = Trainer(learner, dataset, plan, selection=selection, states=states)
     if reached is not None:
         trainer.resume(tensors, reached)
         del tensors  # as large as the model and its optimizer, which have copied them
         log.info("resuming after update %d of %d", trainer.progress.step, trainer.total_steps)
+
     # Written only now, when nothing can refuse these settings any more. `asked` lacks the max_ratio estimated from this
     # text, because a config that extends the written one may be for other text.
     processes.on_first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
@@ -159,7 +146,40 @@ class BestModel:
         self.writer.later("best model", weights_of(model), write)
 
 
-# --- the run ---------------------------------------------------------------------------------------------------------
+# --- what a run needs ------------------------------------------------------------------------------------------------
+
+
+def prepare_device(config: Config, processes: Processes) -> torch.device:
+    """Where this process computes, prepared for that."""
+    prepare_cpu(config.threads)
+    device = processes.own_device(resolve_device(config.device))
+    avoid_cudnn_attention()
+    return device
+
+
+def log_start(config: Config, start: SavedModel, text: PreparedText) -> None:
+    """Log from which model training starts, and whether it knows the text."""
+    same = ", which was trained on the same text" if start.about.get("train") == text.train.variant else ""
+    log.info("starting from %s%s", config.training.start_from, same)
+
+
+def build_learner(
+    config: Config,
+    text: PreparedText,
+    plan: BatchPlan,
+    start: SavedModel | None,
+    device: torch.device,
+    precision: str,
+    processes: Processes,
+) -> Learner:
+    """The model with which training begins, and all that updates it; `precision` is one of `training.precision`."""
+    dtype = processes.on_first(lambda: choose_dtype(config, device, precision))
+    if "memory" not in config.training.plain:
+        # In bfloat16, oneDNN also allocates memory for machine code, and two workers with one heap were slower.
+        keep_memory(one_heap=dtype is torch.float32)
+    model = prepare_model(config, text, plan, start, device, processes.local_count)
+    processes.seed_each_process(config.seed)
+    return Learner(model, config.training, device, dtype, processes, updates_per_epoch=len(plan.epoch(0)))
 
 
 def choose_dtype(config: Config, device: torch.device, precision: str) -> torch.dtype:
@@ -183,7 +203,7 @@ def refuse_different(identity: Mapping[str, Any], processes: Processes) -> None:
         )
 
 
-def origin(text: PreparedText, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
+def origin(text: PreparedText, learner: Learner) -> dict[str, Any]:
     """What a model file and finished.json say about where a model comes from."""
     return {
         "train": text.train.variant,
@@ -191,9 +211,19 @@ def origin(text: PreparedText, device: torch.device, dtype: torch.dtype) -> dict
         "valid": text.valid.variant,
         "commit": commit(),
         "torch": torch.__version__,
-        "device": str(device),
-        "dtype": name_of(dtype),
+        "device": str(learner.device),
+        "dtype": name_of(learner.update.dtype),
     }
+
+
+def build_selection(
+    config: Config, text: PreparedText, learner: Learner, run: RunFolder, about: dict[str, Any], writer: Writer
+) -> ModelSelection:
+    """What measures the models of a run and writes the best, with what is known `about` it, into its folder."""
+    save_best = BestModel(run.model, config, text.codecs, about, writer)
+    last = config.training.average_last
+    snapshots = Snapshots(run.snapshots, last, writer) if last else None
+    return ModelSelection(learner, validator(config, text), save_best, snapshots)
 
 
 def validator(config: Config, text: PreparedText) -> Validator:
@@ -207,6 +237,9 @@ def validator(config: Config, text: PreparedText) -> Validator:
         samples=config.training.samples,
         batch=config.training.batch,
     )
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
 
 
 def run_trainer(trainer: Trainer, run: RunFolder, writer: Writer) -> dict[str, float]:
