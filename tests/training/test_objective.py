@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
-from translate.training.objective import CrossEntropy, RDrop, build_objective
+from translate.training.objective import CrossEntropy, PlainCrossEntropy, PlainRDrop, RDrop, build_objective
 
 SIZE = 9
 
@@ -41,7 +41,8 @@ def test_the_settings_choose() -> None:
 @pytest.mark.parametrize("r_drop", [0.0, 3.0])
 def test_plain_losses_are_chosen_by_name_and_leave_scores_as_they_are(r_drop: float, plain: bool, batch: Batch) -> None:
     objective = build_objective(TrainingConfig(label_smoothing=0.2, r_drop=r_drop, plain=["loss"] if plain else []))
-    assert objective == (RDrop(0.2, r_drop, plain) if r_drop else CrossEntropy(0.2, plain))
+    with_weight, without = (PlainRDrop, PlainCrossEntropy) if plain else (RDrop, CrossEntropy)
+    assert objective == (with_weight(0.2, r_drop) if r_drop else without(0.2))
     scores = NoisyScores()(batch.twice() if r_drop else batch)
     objective(lambda _: scores, batch)
     assert (scores._version == 0) == plain

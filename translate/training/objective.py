@@ -26,37 +26,42 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Cross-entropy with label smoothing, of one pass; by PyTorch's own loss if `plain`."""
+    """Cross-entropy with label smoothing, of one pass."""
 
     smoothing: float
-    plain: bool = False
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        if self.plain:
-            return plain_smoothed_loss(logits(batch), batch.labels_N, self.smoothing)
         return smoothed_loss_(logits(batch), batch.labels_N, self.smoothing, share=share)
+
+
+class PlainCrossEntropy(CrossEntropy):
+    """The same by PyTorch's own loss."""
+
+    def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        return plain_smoothed_loss(logits(batch), batch.labels_N, self.smoothing)
 
 
 @dataclass(frozen=True)
 class RDrop:
-    """Two passes with different dropout, and a penalty on how far their outputs differ (R-Drop: Liang et al., 2021).
-
-    By PyTorch's own losses if `plain`.
-    """
+    """Two passes with different dropout, and a penalty on how far their outputs differ (R-Drop: Liang et al., 2021)."""
 
     smoothing: float
     weight: float
-    plain: bool = False
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        if self.plain:
-            return plain_r_drop_loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight)
         return r_drop_loss_(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share=share)
+
+
+class PlainRDrop(RDrop):
+    """The same by PyTorch's own losses."""
+
+    def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        return plain_r_drop_loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight)
 
 
 def build_objective(config: TrainingConfig, *, plain: bool = False) -> Objective:
     """The objective that the settings ask for; with PyTorch's own losses if `plain`, or if the settings say so."""
     plain = plain or "loss" in config.plain
     if config.r_drop > 0:
-        return RDrop(config.label_smoothing, config.r_drop, plain)
-    return CrossEntropy(config.label_smoothing, plain)
+        return (PlainRDrop if plain else RDrop)(config.label_smoothing, config.r_drop)
+    return (PlainCrossEntropy if plain else CrossEntropy)(config.label_smoothing)
