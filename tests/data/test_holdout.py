@@ -1,17 +1,23 @@
 """Held-out pairs: as many as asked for, random, and with lines that training text does not have."""
 
 import gzip
+import io
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from translate.data import holdout
 from translate.data.holdout import LONGEST, hold_out, open_table, write_splits
 from translate.data.lines import read_lines
 from translate.errors import DataError
+from translate.files import atomic_file
 
 SOURCE = [f"Satz {n}" for n in range(100)]
 TARGET = [f"sentence {n}" for n in range(100)]
@@ -104,6 +110,30 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
     splits = {"train": np.array([0]), "val": np.array([1])}
     with pytest.raises(DataError, match=r"^cannot write .*: No space left on device; choose another --folder$"):
         write_splits(tmp_path, ("de", "en"), (SOURCE[:2], Fails(TARGET[:2])), splits)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("full", ["train.de", "test.en"])
+def test_a_disk_that_is_full_at_the_end_leaves_no_file(
+    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So little text is in Python's buffers until then."""
+
+    class OnFullDisk(io.FileIO):
+        def write(self, content: Any) -> int:
+            if Path(str(self.name)).name == full:
+                raise OSError(28, "No space left on device")
+            return super().write(content)
+
+    @contextmanager
+    def opened(path: Path) -> Iterator[BinaryIO]:
+        with atomic_file(path) as place, io.BufferedWriter(OnFullDisk(place, "w")) as file:
+            yield file
+
+    monkeypatch.setattr(holdout, "atomic_open", opened)
+    splits = {"train": np.array([0]), "val": np.array([1]), "test": np.array([2])}
+    with pytest.raises(DataError, match=r"^cannot write .*: No space left on device; choose another --folder$"):
+        write_splits(tmp_path, ("de", "en"), (SOURCE[:3], TARGET[:3]), splits)
     assert list(tmp_path.iterdir()) == []
 
 

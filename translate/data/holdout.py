@@ -107,3 +107,5 @@ def write_splits(
         for language, lines in zip(languages, sides, strict=True):
             for index, line in enumerate(lines):
                 files[used[split_of[index]], language].write(f"{line}\n".encode())
+        for file in files.values():  # If there is no room, that shows before the first of them gets its name.
+            file.flush()
