@@ -67,6 +67,12 @@ def test_long_lines_are_not_held_out() -> None:
     }
 
 
+def test_a_line_in_another_unicode_form_is_the_same_line() -> None:
+    twice = ["Caf\u00e9", "Cafe\u0301", *SOURCE[2:]]
+    for seed in range(20):
+        assert not {0, 1} & set(hold_out(twice, TARGET, {"val": 50}, seed)["val"].tolist())
+
+
 def test_too_few_pairs() -> None:
     with pytest.raises(DataError, match=r"^30 pairs cannot be held out: of 100 pairs, 20 have lines of 1 to 1000"):
         hold_out(["again"] * 80 + SOURCE[80:], TARGET, {"val": 10, "test": 20}, seed=1)

@@ -13,6 +13,7 @@ from translate.data.lines import PACKED, Column, FileText, Text, excerpt, read_b
 from translate.errors import DataError
 from translate.files import atomic_open, writing
 from translate.paths import exists
+from translate.text.codec import compose
 
 TRAIN = "train"
 LONGEST = 1000  # characters of a held-out line: longer ones are mostly several sentences, and slow to translate
@@ -75,10 +76,10 @@ def hold_out(source: Text, target: Text, sizes: Mapping[str, int], seed: int) ->
 
 
 def _occur_once(lines: Text) -> NDArray[np.bool_]:
-    """Which lines have text, but not too much, and differ from all others; white space around them aside."""
+    """Which lines have text, but not too much, and differ from all others by more than Unicode form or outer space."""
     hashes = np.zeros(len(lines), np.int64)  # in place of the lines, of which there may be millions
     fit = np.zeros(len(lines), np.bool_)
-    for index, line in enumerate(map(str.strip, lines)):
+    for index, line in enumerate(map(compose, map(str.strip, lines))):
         hashes[index], fit[index] = hash(line), 0 < len(line) <= LONGEST
     _, group, counts = np.unique(hashes, return_inverse=True, return_counts=True)
     return fit & (counts[group] == 1)
