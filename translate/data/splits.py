@@ -173,10 +173,18 @@ def text_columns(table: Path) -> tuple[int, int]:
     rows: list[list[str]] = []
     with suppress(DataError):  # That it cannot be read is another matter.
         rows = [row.split("\t") for row in islice(chain.from_iterable(read_blocks(table)), 100)]
-    numbers = Counter(number for row in rows for number, cell in enumerate(row, start=1) if cell.strip().isdigit())
+    numbers = Counter(number for row in rows for number, cell in enumerate(row, start=1) if _is_number(cell))
     width = max(map(len, rows), default=0)
     found = [number for number in range(1, width + 1) if 2 * numbers[number] < len(rows)]
     return (found[0], found[1]) if len(found) > 1 else (1, 2)
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell of a table is a number, such as an id, or a score with decimals."""
+    with suppress(ValueError):
+        float(cell)
+        return True
+    return False
 
 
 def what_is_no_file(folder: Path, names: Sequence[str]) -> str:
