@@ -39,7 +39,7 @@ def test_two_files(split: Callable[..., Outcome], tmp_path: Path) -> None:
     corpora.check()
     assert len(corpora.open_train().source) == 38
 
-    again = split(*files)
+    again = split("gone.de", "gone.en")  # refused before anything is read
     assert (again.code, again.out) == (2, "")
     assert again.err.endswith(f"error: {tmp_path}/new/train.de exists. Choose another --folder, or move it away.\n")
 

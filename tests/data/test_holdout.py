@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translate.data import holdout
-from translate.data.holdout import LONGEST, hold_out, open_table, write_splits
+from translate.data.holdout import LONGEST, hold_out, new_files, open_table, write_splits
 from translate.data.lines import read_lines
 from translate.errors import DataError
 from translate.files import atomic_file
@@ -84,8 +84,9 @@ def test_too_few_pairs() -> None:
 def test_files_are_in_the_order_of_the_corpus(tmp_path: Path) -> None:
     splits = {"train": np.array([0, 2, 4]), "val": np.array([1, 3]), "test": np.array([], np.int64)}
     source = ["eins", " zwei\u2028", "drei\tTab", "", "fünf"]
-    write_splits(tmp_path / "new" / "folder", ("de", "en"), (source, TARGET[:5]), splits)
     folder = tmp_path / "new" / "folder"
+    files = new_files(folder, ["train", "val"], ("de", "en"))
+    write_splits(files, {"de": source, "en": TARGET[:5]}, splits)
     assert sorted(path.name for path in folder.iterdir()) == ["train.de", "train.en", "val.de", "val.en"]
     assert (folder / "train.de").read_bytes() == "eins\ndrei\tTab\nfünf\n".encode()
     assert (folder / "val.de").read_bytes() == " zwei\u2028\n\n".encode()
@@ -95,16 +96,15 @@ def test_files_are_in_the_order_of_the_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["val.en", "val.en.gz", "train.de.zst"])
 def test_nothing_is_overwritten_or_hidden(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("mine")
-    splits = {"train": np.array([0]), "val": np.array([1])}
     with pytest.raises(DataError, match=rf"{re.escape(name)} exists"):
-        write_splits(tmp_path, ("de", "en"), (SOURCE[:2], TARGET[:2]), splits)
+        new_files(tmp_path, ["train", "val"], ("de", "en"))
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_a_link_is_not_overwritten_even_if_it_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "train.en").symlink_to("missing")
     with pytest.raises(DataError, match=r"train\.en exists"):
-        write_splits(tmp_path, ("de", "en"), (SOURCE[:2], TARGET[:2]), {"train": np.array([0, 1])})
+        new_files(tmp_path, ["train"], ("de", "en"))
 
 
 def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
 
     splits = {"train": np.array([0]), "val": np.array([1])}
     with pytest.raises(DataError, match=r"^cannot write .*: No space left on device; choose another --folder$"):
-        write_splits(tmp_path, ("de", "en"), (SOURCE[:2], Fails(TARGET[:2])), splits)
+        write_splits(new_files(tmp_path, splits, ("de", "en")), {"de": SOURCE[:2], "en": Fails(TARGET[:2])}, splits)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -139,7 +139,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_no_file(
     monkeypatch.setattr(holdout, "atomic_open", opened)
     splits = {"train": np.array([0]), "val": np.array([1]), "test": np.array([2])}
     with pytest.raises(DataError, match=r"^cannot write .*: No space left on device; choose another --folder$"):
-        write_splits(tmp_path, ("de", "en"), (SOURCE[:3], TARGET[:3]), splits)
+        write_splits(new_files(tmp_path, splits, ("de", "en")), {"de": SOURCE[:3], "en": TARGET[:3]}, splits)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,10 +6,14 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from translate.commands.run import Once, run
 from translate.commands.signals import leaving_in_order
 from translate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from translate.data.lines import Text
 
 log = logging.getLogger("translate")
 
@@ -61,12 +65,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def split(args: argparse.Namespace) -> None:
     """Read the corpus, choose the pairs, and write the files."""
-    from translate.data.checks import are_swapped
-    from translate.data.corpus import open_pair
-    from translate.data.holdout import TRAIN, hold_out, open_table, write_splits
-    from translate.data.lines import excerpt
-    from translate.data.splits import text_columns
+    from translate.data.holdout import TRAIN, hold_out, new_files, write_splits
 
+    refuse_contradictions(args)
+    sizes = {"val": args.valid, "test": args.test}
+    files = new_files(args.folder, [TRAIN, *(name for name, size in sizes.items() if size)], args.languages)
+    source, target = read_table(args) if len(args.files) == 1 else read_two_files(args)
+    splits = hold_out(source, target, sizes, args.seed)
+    write_splits(files, dict(zip(args.languages, (source, target), strict=True)), splits)
+    counts = ", ".join(f"{len(indices)} in {name}" for name, indices in splits.items() if len(indices))
+    log.info("%s: %d pairs, %s", args.folder, len(source), counts)
+
+
+def refuse_contradictions(args: argparse.Namespace) -> None:
+    """ConfigError if the arguments do not name two languages, and a place for the text of each."""
     first, second = args.languages
     for code in args.languages:
         if not re.fullmatch(r"\w[\w-]*", code):
@@ -79,24 +91,37 @@ def split(args: argparse.Namespace) -> None:
         raise ConfigError("--columns applies only to a table; leave it out with two files")
     if args.columns and (0 in args.columns or len(set(args.columns)) == 1):
         raise ConfigError("--columns takes two different columns, counted from 1")
-    if len(args.files) == 2:
-        source, target = args.files
-        if source == target:
-            raise ConfigError(f"both languages are to be read from {source}; give the file of each")
-        if are_swapped(source, target, (first, second)):
-            raise ConfigError(f"--languages {first} {second}, but the files are {source} and {target}; swap either")
-        pair = open_pair(source, target)
-        sides = pair.source, pair.target
-    else:
-        (table,) = args.files
-        columns = tuple(args.columns or text_columns(table))
-        sides = open_table(table, columns)
-        found = (f"{args.languages[i]} is column {columns[i]} ({excerpt(next(iter(sides[i])))})" for i in range(2))
-        log.info("%s: %s (line 1)", table, ", ".join(found))
-    splits = hold_out(*sides, {"val": args.valid, "test": args.test}, args.seed)
-    write_splits(args.folder, (first, second), sides, splits)
-    counts = ", ".join(f"{len(splits[name])} in {name}" for name in (TRAIN, "val", "test") if len(splits[name]))
-    log.info("%s: %d pairs, %s", args.folder, len(sides[0]), counts)
+
+
+def read_two_files(args: argparse.Namespace) -> "tuple[Text, Text]":
+    """Both files. ConfigError if they are one, or named after each other's language; DataError as open_pair."""
+    from translate.data.checks import are_swapped
+    from translate.data.corpus import open_pair
+
+    (first, second), (source, target) = args.languages, args.files
+    if source == target:
+        raise ConfigError(f"both languages are to be read from {source}; give the file of each")
+    if are_swapped(source, target, (first, second)):
+        raise ConfigError(f"--languages {first} {second}, but the files are {source} and {target}; swap either")
+    pair = open_pair(source, target)
+    return pair.source, pair.target
+
+
+def read_table(args: argparse.Namespace) -> "tuple[Text, Text]":
+    """Two columns; the log says which, with what the first row has in them. DataError as open_table."""
+    from translate.data.holdout import open_table
+    from translate.data.lines import excerpt
+    from translate.data.splits import text_columns
+
+    (table,) = args.files
+    one, other = args.columns or text_columns(table)
+    sides = open_table(table, (one, other))
+    found = [
+        f"{language} is column {number} ({excerpt(next(iter(side)))})"
+        for language, number, side in zip(args.languages, (one, other), sides, strict=True)
+    ]
+    log.info("%s: %s (line 1)", table, ", ".join(found))
+    return sides
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Divides one corpus into training text and held-out pairs, which no sentence of the training text gives away."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
@@ -85,28 +85,34 @@ def _occur_once(lines: Text) -> NDArray[np.bool_]:
     return fit & (counts[group] == 1)
 
 
-def write_splits(
-    folder: Path, languages: tuple[str, str], sides: tuple[Text, Text], splits: Mapping[str, NDArray[np.int64]]
-) -> None:
-    """Write `folder/SPLIT.LANGUAGE` for each split that has pairs, in the order of the corpus.
-
-    Raises:
-        DataError: one of these files exists, or cannot be written; then none is.
-    """
-    used = [split for split, indices in splits.items() if len(indices)]
-    split_of = np.zeros(len(sides[0]), np.uint8)
-    for number, split in enumerate(used):
-        split_of[splits[split]] = number
-    paths = {(split, language): folder / f"{split}.{language}" for split in used for language in languages}
+def new_files(folder: Path, splits: Iterable[str], languages: Sequence[str]) -> dict[tuple[str, str], Path]:
+    """`folder/SPLIT.LANGUAGE` for each split and language. DataError if one exists, or a packed file of that name."""
+    paths = {(split, language): folder / f"{split}.{language}" for split in splits for language in languages}
     for path in paths.values():
         for name in (path, *(Path(f"{path}{ending}") for ending in PACKED)):
             if exists(name) or name.is_symlink():
                 raise DataError(f"{name} exists. Choose another --folder, or move it away.")
+    return paths
+
+
+def write_splits(
+    files: Mapping[tuple[str, str], Path], sides: Mapping[str, Text], splits: Mapping[str, NDArray[np.int64]]
+) -> None:
+    """Write the lines of each split and language to its file, in the order of the corpus; create the folder.
+
+    Raises:
+        DataError: one of the files cannot be written; then none is.
+    """
+    names = list(splits)
+    split_of = np.zeros(sum(map(len, splits.values())), np.uint8)
+    for number, name in enumerate(names):
+        split_of[splits[name]] = number
+    folder = next(iter(files.values())).parent
     with writing(folder, DataError, "choose another --folder"), ExitStack() as stack:
         folder.mkdir(parents=True, exist_ok=True)
-        files = {place: stack.enter_context(atomic_open(path)) for place, path in paths.items()}
-        for language, lines in zip(languages, sides, strict=True):
-            for index, line in enumerate(lines):
-                files[used[split_of[index]], language].write(f"{line}\n".encode())
-        for file in files.values():  # If there is no room, that shows before the first of them gets its name.
+        opened = {place: stack.enter_context(atomic_open(path)) for place, path in files.items()}
+        for language, lines in sides.items():
+            for number, line in zip(split_of.tolist(), lines, strict=True):
+                opened[names[number], language].write(f"{line}\n".encode())
+        for file in opened.values():  # If there is no room, that shows before the first of them gets its name.
             file.flush()
