@@ -4,6 +4,7 @@ import logging
 import math
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -194,6 +195,21 @@ def test_the_shortest_line_that_has_something_to_read_decides_when_to_give_up(le
     with pytest.raises(DataError, match="out of memory with a single sentence"):
         FittingBatches()(work, 64, lengths, longest)
     assert tried == [64, 32, 16, 8]
+
+
+def test_what_fitted_before_a_line_that_did_not_is_remembered() -> None:
+    batches, tried = FittingBatches(), []
+
+    def work(tokens: int, most: int) -> None:
+        tried.append(tokens)
+        if tokens > most:
+            raise MemoryError
+
+    batches(partial(work, most=32), 64, [1], 100)
+    with pytest.raises(DataError, match="out of memory with a single sentence"):
+        batches(partial(work, most=0), 64, [7], 100)
+    batches(partial(work, most=32), 64, [1], 100)
+    assert tried == [64, 32, 32, 16, 8, 32]
 
 
 def test_other_errors_of_a_search_are_not_taken_for_a_lack_of_memory(

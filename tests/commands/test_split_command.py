@@ -62,6 +62,25 @@ def test_all_of_it_as_training_text(split: Callable[..., Outcome], tmp_path: Pat
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["train.de", "train.en"]
 
 
+def test_another_seed_holds_out_other_pairs(split: Callable[..., Outcome], tmp_path: Path) -> None:
+    files = write_lines(tmp_path / "all.de", GERMAN), write_lines(tmp_path / "all.en", ENGLISH)
+    found = []
+    for seed in (2, 2, 3):
+        assert split(*files, "--seed", seed).code == 0
+        found.append(pairs_in(tmp_path / "new", "val"))
+        (tmp_path / "new").rename(tmp_path / f"before {len(found)}")
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(("options", "pairs"), [((), 1000), (("--valid", 100), 600), (("--test", 200), 700)])
+def test_500_pairs_for_each_unless_another_number_is_given(
+    options: tuple[object, ...], pairs: int, call: Call, tmp_path: Path
+) -> None:
+    files = write_lines(tmp_path / "all.de", GERMAN), write_lines(tmp_path / "all.en", ENGLISH)
+    said = call(main, *files, "--languages", "de", "en", "--folder", tmp_path / "new", *options)
+    assert said.err.startswith(f"error: {pairs} pairs cannot be held out: of 60 pairs, 60 have lines")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -98,6 +117,7 @@ def test_what_is_refused(
     [
         (("de", "de"), "--languages de de: both files would have the same name"),
         (("../de", "en"), "--languages ../de en: '../de' is not the code of a language, such as de or en"),
+        (("de/x", "en"), "--languages de/x en: 'de/x' is not the code of a language, such as de or en"),
         (("de", ""), "--languages de : '' is not the code of a language, such as de or en"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 from translate.config.data import DataConfig, FilterConfig
 from translate.data.checks import (
     check_variety,
+    count_copies,
     log_unknown_share,
     refuse_swapped_files,
     warn_of_copies,
@@ -230,6 +231,18 @@ def test_one_known_validation_pair_in_a_hundred_is_worth_saying(
     assert ("val: 1 of 100 different pairs are also in the" in caplog.text) == bool(caplog.messages) == warned
 
 
+def test_a_known_validation_pair_counts_once() -> None:
+    train = TextPair("train", ["a", "b", "a", "b"], ["c", "d", "c", "e"], "1", "2", "x")
+    found = count_copies(train, TextPair("val", ["a", "a", "b", "f"], ["c", "c", "e", "g"], "3", "4", "x"))
+    assert (found.known, found.validated) == (2, 3)
+
+
+def test_the_first_copy_may_be_the_first_pair() -> None:
+    train = TextPair("train", ["a", "b", "c"], ["a", "d", "c"], "1", "2", "x")
+    found = count_copies(train, TextPair("val", ["e"], ["f"], "3", "4", "x"))
+    assert (found.equal, found.first_equal) == (2, 0)
+
+
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
@@ -291,6 +304,13 @@ def test_validation_text_that_is_the_training_text_is_warned_of_once(caplog: pyt
     text = TextPair("train", ["a"], ["b"], "1", "2", "x")
     warn_of_copies(text, replace(text, name="val"))
     assert caplog.messages == ["the validation text is the training text: its scores say nothing about unseen text"]
+
+
+def test_other_translations_of_the_training_text_are_other_text(caplog: pytest.LogCaptureFixture) -> None:
+    text = TextPair("train", ["a"], ["b"], "1", "2", "x")
+    warn_of_copies(text, TextPair("val", ["a"], ["c"], "1", "3", "x"))
+    warn_of_copies(text, TextPair("val", ["d"], ["b"], "4", "2", "x"))
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(

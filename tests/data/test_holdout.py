@@ -67,6 +67,12 @@ def test_long_lines_are_not_held_out() -> None:
     }
 
 
+def test_a_blank_line_is_not_held_out() -> None:
+    blank = [" ", *SOURCE[1:]], ["sentence 0", "", *TARGET[2:]]
+    for seed in range(20):
+        assert not {0, 1} & set(hold_out(*blank, {"val": 50}, seed)["val"].tolist())
+
+
 def test_a_line_in_another_unicode_form_is_the_same_line() -> None:
     twice = ["Caf\u00e9", "Cafe\u0301", *SOURCE[2:]]
     for seed in range(20):
@@ -150,6 +156,8 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
     assert (list(source), list(target)) == (["ein Hund", ""], ["a dog", " b "])
     assert (list(source), len(source)) == (["ein Hund", ""], 2)
     assert list(open_table(table, (5, 1))[0]) == ["CC-BY", ""]
+    with pytest.raises(DataError, match=r"line 1 has 5 columns, with a tab between two, but columns 6 and 1 are"):
+        open_table(table, (6, 1))
 
 
 @pytest.mark.parametrize(

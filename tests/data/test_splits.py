@@ -195,6 +195,8 @@ def test_other_languages(tmp_path: Path) -> None:
         ([], "", ""),
         (["a.txt"], "Hund\tdog", ""),
         (["a.txt", "pairs.tsv"], "Hund\tdog", "12"),
+        (["pairs.tsv"], "Hund\tdog\tCC-BY", "12"),
+        (["pairs.tsv"], "77\tHund\tdog\n78\tKatze\tcat\n79", "23"),
         (["pairs.tsv"], "77\tHund\t1205\tdog", "24"),
         (["pairs.tsv"], "1.07\tHund\t-2e-3\tdog", "24"),
         (["pairs.tsv"], "id\tGerman\tid\tEnglish\n77\tHund\t1205\tdog", "24"),

@@ -9,6 +9,7 @@ import pytest
 import torch
 from small_models import VOCABULARY, config, next_log_probs, random_model, random_sources
 
+from translate.config.decoding import MOST_RATIO
 from translate.data.batching import Batch
 from translate.data.dataset import Dataset, EncodedText
 from translate.decoding.rescore import log_probabilities, teacher_forced
@@ -126,6 +127,11 @@ def test_a_target_longer_than_any_search_gives_is_not_scored(settings: dict[str,
     longest, longer = log_probabilities(random_model(), [[4], [4]], [[5] * most, [5] * (most + 1)], limits)
     assert -math.inf < longest < 0.0
     assert longer == -math.inf
+
+
+def test_a_target_has_a_probability_however_much_a_search_may_read() -> None:
+    limits = config(max_source=10**18, max_ratio=MOST_RATIO, batch_tokens=100)
+    assert -math.inf < log_probabilities(random_model(), [[4]], [[5] * 9], limits)[0] < 0.0
 
 
 def test_no_more_of_a_source_than_a_search_reads() -> None:

@@ -44,6 +44,14 @@ def test_lower_case_is_that_of_the_language() -> None:
     assert list(WhitespaceTokenizer("tr", lowercase=True).tokenize(["IŞIK V;PST"])) == [["ışık", "v;pst"]]
 
 
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_what_is_saved_is_what_was_built(lowercase: bool) -> None:
+    for codec in build(lowercase=lowercase):
+        assert codec.tokenizer == WhitespaceTokenizer("en", lowercase)
+        assert Codec.from_dict(json.loads(json.dumps(codec.to_dict()))) == codec
+    assert build(lowercase=lowercase)[0].unknown("W V;PST") == ([] if lowercase else ["W"])
+
+
 def test_vocabularies_hold_the_most_frequent_tokens_first() -> None:
     source, target = build(min_freq=2)
     assert source.vocabulary.words == ("V;PST", "a", "k", "l")
