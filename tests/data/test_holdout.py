@@ -156,8 +156,12 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
     assert (list(source), list(target)) == (["ein Hund", ""], ["a dog", " b "])
     assert (list(source), len(source)) == (["ein Hund", ""], 2)
     assert list(open_table(table, (5, 1))[0]) == ["CC-BY", ""]
-    with pytest.raises(DataError, match=r"line 1 has 5 columns, with a tab between two, but columns 6 and 1 are"):
-        open_table(table, (6, 1))
+
+
+def test_a_table_with_too_few_columns(tmp_path: Path) -> None:
+    (tmp_path / "table.tsv").write_text("a\tb\n")
+    with pytest.raises(DataError, match=r"line 1 has 2 columns, with a tab between two, but columns 3 and 1 are"):
+        open_table(tmp_path / "table.tsv", (3, 1))
 
 
 @pytest.mark.parametrize(

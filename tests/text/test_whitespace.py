@@ -42,6 +42,9 @@ def test_white_space_alone_divides(line: str, tokens: list[str]) -> None:
 
 def test_lower_case_is_that_of_the_language() -> None:
     assert list(WhitespaceTokenizer("tr", lowercase=True).tokenize(["IŞIK V;PST"])) == [["ışık", "v;pst"]]
+    settings = TextConfig.model_validate({"tokenizer": {"kind": "whitespace", "lowercase": True}})
+    source, target = build_codecs(settings, ("en", "tr"), ["I"], ["I"])
+    assert (source.vocabulary.words, target.vocabulary.words) == (("i",), ("ı",))
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
