@@ -115,7 +115,7 @@ def test_a_link_is_not_overwritten_even_if_it_leads_nowhere(tmp_path: Path) -> N
 
 def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
     class Fails(list[str]):
-        def __iter__(self):  # type: ignore[no-untyped-def]
+        def __iter__(self) -> Iterator[str]:
             yield "one"
             raise OSError(28, "No space left on device")
 
