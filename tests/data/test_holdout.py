@@ -172,6 +172,7 @@ def test_a_table_with_too_few_columns(tmp_path: Path) -> None:
             "a\tb\nc\nd\te\nf\n",
             r"line 2 has 1 column, .*: 'c'; 2 of 4 lines have too few\. Leave them out \(awk -F'\\t'",
         ),
+        ("a\tb\nc\nd\n", r": 'c'; 2 of 3 lines have too few\. Correct it, choose"),
         ("a,b\nc,d\n", r": 'a,b'; 2 of 2 lines have too few\. Correct it, choose"),
         ("a,b\n", r"line 1 has 1 column, .* give two files, one for each language\.$"),
         ("\n\n", r"has no text"),

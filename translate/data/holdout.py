@@ -36,7 +36,7 @@ def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
             )
     if problem:
         count = f"; {short} of {rows} lines have too few" if short > 1 else ""
-        remedy = "Correct it" if short == rows else rf"Leave them out (awk -F'\t' 'NF >= {needed}' FILE), correct it"
+        remedy = "Correct it" if 2 * short > rows else rf"Leave them out (awk -F'\t' 'NF >= {needed}' FILE), correct it"
         raise DataError(f"{problem}{count}. {remedy}, choose --columns, or give two files, one for each language.")
     if not rows:
         raise DataError(f"{path} has no text. It needs one sentence and its translation per line, with a tab between.")
