@@ -99,12 +99,27 @@ def test_files_are_in_the_order_of_the_corpus(tmp_path: Path) -> None:
     assert read_lines(folder / "train.en") == [TARGET[0], TARGET[2], TARGET[4]]
 
 
-@pytest.mark.parametrize("name", ["val.en", "val.en.gz", "train.de.zst"])
-def test_nothing_is_overwritten_or_hidden(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("val.en", ""),
+        ("val.en.gz", ""),
+        ("train.de.zst", ""),
+        ("dev.de", ", and 'dev' is another name of 'val'"),
+        ("training.en.gz", ", and 'training' is another name of 'train'"),
+    ],
+)
+def test_nothing_is_overwritten_or_hidden(name: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("mine")
-    with pytest.raises(DataError, match=rf"{re.escape(name)} exists"):
+    with pytest.raises(DataError, match=re.escape(f"{name} exists{reason}. Choose another --folder")):
         new_files(tmp_path, ["train", "val"], ("de", "en"))
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_text_of_other_splits_and_languages_may_be_there(tmp_path: Path) -> None:
+    for name in ("dev.de", "train.fr"):
+        (tmp_path / name).write_text("mine")
+    assert len(new_files(tmp_path, ["train"], ("de", "en"))) == 2
 
 
 def test_a_link_is_not_overwritten_even_if_it_leads_nowhere(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from translate.data.lines import PACKED, Column, FileText, Text, excerpt, read_blocks, version_of, without_blank_end
+from translate.data.splits import names_of_split
 from translate.errors import DataError
 from translate.files import atomic_open, writing
 from translate.paths import exists
@@ -86,12 +87,19 @@ def _occur_once(lines: Text) -> NDArray[np.bool_]:
 
 
 def new_files(folder: Path, splits: Iterable[str], languages: Sequence[str]) -> dict[tuple[str, str], Path]:
-    """`folder/SPLIT.LANGUAGE` for each split and language. DataError if one exists, or a packed file of that name."""
+    """`folder/SPLIT.LANGUAGE` for each split and language.
+
+    Raises:
+        DataError: one of them exists, or a file that would be taken for the same split: packed, or by another name.
+    """
     paths = {(split, language): folder / f"{split}.{language}" for split in splits for language in languages}
-    for path in paths.values():
-        for name in (path, *(Path(f"{path}{ending}") for ending in PACKED)):
-            if exists(name) or name.is_symlink():
-                raise DataError(f"{name} exists. Choose another --folder, or move it away.")
+    for split, language in paths:
+        for name in names_of_split(split):
+            for ending in ("", *PACKED):
+                path = folder / f"{name}.{language}{ending}"
+                if exists(path) or path.is_symlink():
+                    reason = "" if name == split else f", and {name!r} is another name of {split!r}"
+                    raise DataError(f"{path} exists{reason}. Choose another --folder, or move it away.")
     return paths
 
 
