@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from translate.config.decoding import OF_VALIDATION, DecodingConfig
 from translate.config.loading import config_from_dict, config_to_dict, differences
 from translate.config.schema import Config
 from translate.config.training import DecayConfig, TrainingConfig
@@ -29,17 +30,11 @@ PLACES = (
     "data.cache",
     "training.start_from",
 )
-# Further ones that do not say what is computed. Validation always searches greedily.
+# Further ones that do not say what is computed.
 FREE_TO_CHANGE = (
     *PLACES,
     "processes",
-    "decoding.search",
-    "decoding.beam_size",
-    "decoding.length_penalty",
-    "decoding.temperature",
-    "decoding.top_k",
-    "decoding.seed",
-    "decoding.batch_tokens",
+    *(f"decoding.{name}" for name in DecodingConfig.model_fields if name not in OF_VALIDATION),
     "training.activation_checkpointing",
     "training.checkpoint_every",
     "training.keep_last",

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from translate.allocation import explained_lack_of_memory
-from translate.config.decoding import DecodingConfig
+from translate.config.decoding import OWN_SETTINGS, DecodingConfig
 from translate.config.loading import config_to_dict
 from translate.config.problems import check
 from translate.data.dataset import Ids
@@ -24,12 +24,6 @@ from translate.device import prepare_cpu, resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.line_warnings import Limits, warn_of_sources, warn_of_targets
 from translate.model_file import SavedModel
-
-# Settings that only one kind of search has.
-OWN_SETTINGS = {
-    "beam": {"beam_size", "length_penalty"},
-    "sample": {"temperature", "top_k", "seed"},
-}
 
 LINE_BREAK = re.compile(r"\r\n|[\r\n]")  # not U+2028 and the like, which are part of a sentence (see data/lines.py)
 MOST = 1000  # translations of one sentence, samples or hypotheses of a beam, that may be asked for

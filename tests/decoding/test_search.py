@@ -2,7 +2,7 @@
 
 from signal import SIGTERM
 from threading import current_thread
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,9 +14,12 @@ from translate.config.decoding import MOST_RATIO, DecodingConfig
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.limits import LEAST_RATIO, batch_tokens, ratio_for
 from translate.decoding.search import search
+from translate.model.build import POSITIONS
 from translate.model.transformer import Transformer
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 from translate.training.interrupt import Interrupted
+
+SEARCHES = get_args(DecodingConfig.model_fields["search"].annotation)
 
 
 def limit_of(source: list[int], settings: DecodingConfig) -> int:
@@ -69,10 +72,10 @@ def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
 
 # --- equal to slow searches ------------------------------------------------------------------------------------------
 
-POSITIONS = pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+EACH_KIND_OF_POSITIONS = pytest.mark.parametrize("positions", POSITIONS)
 
 
-@POSITIONS
+@EACH_KIND_OF_POSITIONS
 def test_greedy_equals_greedy_without_a_cache(positions: str) -> None:
     model, sources, settings = random_model(positions=positions), random_sources(20), config(search="greedy")
     kinds = set()
@@ -84,7 +87,7 @@ def test_greedy_equals_greedy_without_a_cache(positions: str) -> None:
 
 
 @pytest.mark.slow
-@POSITIONS
+@EACH_KIND_OF_POSITIONS
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_beam_equals_a_beam_without_a_cache(positions: str, alpha: float) -> None:
     model, sources = random_model(positions=positions), random_sources(8, longest=5)
@@ -121,7 +124,7 @@ def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
             assert_same(some, others)
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("search_by", SEARCHES)
 def test_two_workers_find_the_same_as_one(search_by: str, two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
     model, sources = random_model(), random_sources(40)
     searchers: set[str] = set()
@@ -268,7 +271,7 @@ def test_check_comes_before_each_step_and_may_end_the_search(monkeypatch: pytest
 # --- what comes out --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("search_by", SEARCHES)
 def test_no_source_no_tokens(search_by: str) -> None:
     empty = Hypothesis((), 0.0, 0.0, finished=True)
     found = search(random_model(), [[], [4, 5], np.array([], dtype=np.uint16)], config(search=search_by))
@@ -291,7 +294,7 @@ def test_specials_never_come_out(settings: dict[str, Any]) -> None:
     assert not tokens & {UNK, PAD, BOS, EOS}
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("search_by", SEARCHES)
 @pytest.mark.parametrize(
     ("max_ratio", "max_extra", "words"),
     [(1.0, 0, [1, 3, 25]), (0.01, 0, [1, 1, 1]), (1.5, 2, [4, 7, 40]), (2.2, 10, [13, 17, 65])],
@@ -305,7 +308,7 @@ def test_limits(search_by: str, max_ratio: float, max_extra: int, words: list[in
     assert [(len(h.tokens), h.finished) for (h,) in found] == [(length + 1, False) for length in words]
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("search_by", SEARCHES)
 def test_learned_positions_cut_what_does_not_fit(search_by: str) -> None:
     model = random_model(positions="learned", max_positions=8)
     settings = config(search=search_by, max_ratio=3.0, max_extra=50, beam_size=3)
@@ -317,7 +320,7 @@ def test_learned_positions_cut_what_does_not_fit(search_by: str) -> None:
     assert_same([found], search(model, [source[:7]], settings)[0])
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("search_by", SEARCHES)
 def test_a_limit_without_an_end_is_that_of_the_model(search_by: str) -> None:
     model = random_model(positions="learned", max_positions=6)
     near, far = (search(model, [[4, 5]], config(search=search_by, max_ratio=ratio)) for ratio in (6.0, MOST_RATIO))
@@ -330,7 +333,7 @@ def test_sources_of_any_integer_type(dtype: type[np.integer[Any]]) -> None:
     assert search(model, [np.array(s, dtype=dtype) for s in sources], config()) == search(model, sources, config())
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("search_by", SEARCHES)
 def test_search_leaves_the_model_fit_for_training(search_by: str) -> None:
     model = random_model(max_positions=4)
     search(model, random_sources(5), config(search=search_by))
@@ -362,7 +365,7 @@ def test_one_pair_in_a_hundred_may_be_longer_than_translations_get() -> None:
     assert ratio_for(sources, targets, 0) == LEAST_RATIO
 
 
-@pytest.mark.parametrize("search_by", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("search_by", SEARCHES)
 def test_a_model_that_has_blown_up_gives_a_line_for_each(search_by: str) -> None:
     model = random_model()
     with torch.no_grad():

@@ -219,12 +219,14 @@ def another_report(
 
 def describe(settings: "DecodingConfig") -> str:
     """The search, in a few words."""
-    if settings.search == "greedy":
-        return "greedy search"
-    if settings.search == "sample":
-        most_probable = f" from the {settings.top_k} most probable tokens" if settings.top_k else ""
-        return f"sampling{most_probable}, temperature {settings.temperature:g}, seed {settings.seed}"
-    return f"beam search, beam size {settings.beam_size}, length penalty {settings.length_penalty:g}"
+    match settings.search:
+        case "greedy":
+            return "greedy search"
+        case "beam":
+            return f"beam search, beam size {settings.beam_size}, length penalty {settings.length_penalty:g}"
+        case "sample":
+            most_probable = f" from the {settings.top_k} most probable tokens" if settings.top_k else ""
+            return f"sampling{most_probable}, temperature {settings.temperature:g}, seed {settings.seed}"
 
 
 if __name__ == "__main__":

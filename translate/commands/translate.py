@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from translate.data.lines import Text
     from translate.translator import Translation, Translator
 
-OF_TRANSLATING = ("n_best", "search", "beam_size", "length_penalty", "max_ratio", "temperature", "top_k", "seed")
+OF_SCORING = {"max_source", "batch_tokens"}  # settings of the section `decoding` that --score has, too
 
 log = logging.getLogger("translate")
 
@@ -79,11 +79,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def translate(args: argparse.Namespace) -> None:
     """Read, translate or score, and write: one line for each line of input or, with --n-best, up to n rows."""
     from translate.allocation import keep_memory, release_memory
+    from translate.config.decoding import DecodingConfig
     from translate.data.corpora import corpora_of
     from translate.runs import RunFolder
     from translate.translator import Translator
 
-    if args.score and (idle := [name for name in OF_TRANSLATING if getattr(args, name) is not None]):
+    of_translating = ("n_best", *(name for name in DecodingConfig.model_fields if name not in OF_SCORING))
+    if args.score and (idle := [name for name in of_translating if getattr(args, name, None) is not None]):
         options = " and ".join(f"--{name.replace('_', '-')}" for name in idle)
         raise ConfigError(f"--score translates nothing: leave out {options}")
     refuse_what_is_no_sentence(args)
@@ -171,8 +173,7 @@ def refuse_what_is_no_sentence(args: argparse.Namespace) -> None:
             )
             raise ConfigError(f"{sentence} is a file; {wanted} (to translate its name, give it on standard input)")
         if setting := re.match(r"decoding\.(\w+)=", sentence):
-            has_option = setting[1] in (*OF_TRANSLATING, "max_source", "batch_tokens")
-            option = f"; write --{setting[1].replace('_', '-')} VALUE" if has_option else ", and no option here"
+            option = f"; write --{setting[1].replace('_', '-')} VALUE" if setting[1] in args else ", and no option here"
             raise ConfigError(f"{sentence} is no sentence{option}")
 
 

@@ -6,6 +6,12 @@ from pydantic import Field
 
 from translate.config.section import PositiveInt, Section
 
+# Settings that only one kind of search has, and those that validation during training has, too.
+OWN_SETTINGS = {
+    "beam": {"beam_size", "length_penalty"},
+    "sample": {"temperature", "top_k", "seed"},
+}
+OF_VALIDATION = {"max_ratio", "max_extra", "max_source"}
 MOST_RATIO = 1000.0  # of a translation's length to its source's: a model that never writes an end would go on for hours
 
 

@@ -90,31 +90,33 @@ def _search_batch(
         check()
         return model.step(last_BK, state).index_fill_(-1, forbidden, -torch.inf)
 
-    if config.search == "greedy":
-        return [[best] for best in greedy_search(step, state, limits=limits, bos=BOS, eos=EOS)]
-    if config.search == "sample":
-        return sample(
-            step,
-            state,
-            draws_BTK=_draws(config.seed, numbers, limits.tolist(), n_best).to(device),
-            temperature=config.temperature,
-            top_k=config.top_k,
-            limits=limits,
-            bos=BOS,
-            eos=EOS,
-            pad=PAD,
-        )
-    return beam_search(
-        step,
-        state,
-        beam_size=config.beam_size,
-        length_penalty=config.length_penalty,
-        n_best=n_best,
-        limits=limits,
-        bos=BOS,
-        eos=EOS,
-        pad=PAD,
-    )
+    match config.search:
+        case "greedy":
+            return [[best] for best in greedy_search(step, state, limits=limits, bos=BOS, eos=EOS)]
+        case "beam":
+            return beam_search(
+                step,
+                state,
+                beam_size=config.beam_size,
+                length_penalty=config.length_penalty,
+                n_best=n_best,
+                limits=limits,
+                bos=BOS,
+                eos=EOS,
+                pad=PAD,
+            )
+        case "sample":
+            return sample(
+                step,
+                state,
+                draws_BTK=_draws(config.seed, numbers, limits.tolist(), n_best).to(device),
+                temperature=config.temperature,
+                top_k=config.top_k,
+                limits=limits,
+                bos=BOS,
+                eos=EOS,
+                pad=PAD,
+            )
 
 
 def _draws(seed: int, numbers: NDArray[np.integer], limits: list[int], count: int) -> Tensor:

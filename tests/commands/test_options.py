@@ -1,0 +1,31 @@
+"""The options of translate.py and evaluate.py for the search: one for each setting of the section `decoding`."""
+
+import argparse
+from typing import get_args
+
+from translate.commands.evaluate import describe
+from translate.commands.options import add_search_options
+from translate.config.decoding import OF_VALIDATION, OWN_SETTINGS, DecodingConfig
+
+SEARCHES = get_args(DecodingConfig.model_fields["search"].annotation)
+
+
+def test_every_setting_but_one_has_an_option_and_every_kind_of_search_is_a_choice() -> None:
+    parser = argparse.ArgumentParser()
+    add_search_options(parser)
+    options = vars(parser.parse_args([]))
+    assert DecodingConfig.model_fields.keys() - options.keys() == {"max_extra"}
+    for search in SEARCHES:
+        assert parser.parse_args(["--search", search]).search == search
+
+
+def test_every_kind_of_search_is_described_in_other_words() -> None:
+    assert len({describe(DecodingConfig(search=search)) for search in SEARCHES}) == len(SEARCHES)
+
+
+def test_settings_of_one_search_are_known_as_such() -> None:
+    fields = DecodingConfig.model_fields
+    sampling = {name for name, field in fields.items() if str(field.description).startswith("Sampling: ")}
+    assert OWN_SETTINGS["sample"] == sampling
+    assert OWN_SETTINGS.keys() == {*SEARCHES} - {"greedy"}
+    assert set().union(*OWN_SETTINGS.values(), OF_VALIDATION, {"search", "batch_tokens"}) == fields.keys()
