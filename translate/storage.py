@@ -66,6 +66,15 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """
     written = _modified(path)
     try:
+        return _read(path)
+    except (CheckpointError, RuntimeError):
+        if _modified(path) == written:
+            raise
+    return read_tensors(path)  # Training has put a newer file in its place.
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
         if not path.is_file():
             what = "a folder" if path.is_dir() else "not a regular file" if path.exists() else "missing"
             inside = path / "model.safetensors"  # where a run has its model
@@ -79,11 +88,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except PermissionError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-    except (SafetensorError, OSError, RuntimeError) as error:
-        if _modified(path) != written:  # Training has put a newer file in its place.
-            return read_tensors(path)
-        if isinstance(error, RuntimeError):
-            raise
+    except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}") from error
     if VALUES not in metadata or DIGEST not in metadata:
         raise CheckpointError(f"{path} is a safetensors file, but was not written by this project")
@@ -92,8 +97,6 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (ValueError, RecursionError) as error:  # of nesting without an end
         raise CheckpointError(f"{path} is damaged: its metadata cannot be read ({error})") from error
     if _digest(tensors, metadata[VALUES]) != metadata[DIGEST]:
-        if _modified(path) != written:
-            return read_tensors(path)
         raise CheckpointError(f"{path} is damaged, or was changed by another program: its checksum does not match")
     return tensors, values
 
