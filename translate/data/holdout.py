@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.data.lines import PACKED, Column, FileText, Text, excerpt, read_blocks, version_of, without_blank_end
+from translate.data.lines import PACKED, Column, FileText, Text, excerpt, lines_of, version_of, without_blank_end
 from translate.data.splits import names_of_split
 from translate.errors import DataError
 from translate.files import atomic_open, writing
@@ -28,7 +27,7 @@ def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
     """
     version = version_of(path)
     needed, rows, short, problem = max(columns), 0, 0, ""
-    for rows, row in enumerate(without_blank_end(chain.from_iterable(read_blocks(path))), start=1):
+    for rows, row in enumerate(without_blank_end(lines_of(path)), start=1):
         if (found := row.count("\t") + 1) < needed:
             short += 1
             problem = problem or (

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Collection
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from translate.data.corpus import TextInMemory, TextPair, open_pair
@@ -12,7 +11,7 @@ from translate.data.lines import (
     FileText,
     Text,
     excerpt,
-    read_blocks,
+    lines_of,
     text_sha256,
     version_of,
     without_blank_end,
@@ -45,7 +44,7 @@ def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
     lines = 0
     labels: set[str] = set()
     hashes = hashlib.sha256(), hashlib.sha256()
-    for lines, line in enumerate(without_blank_end(chain.from_iterable(read_blocks(path))), start=1):
+    for lines, line in enumerate(without_blank_end(lines_of(path)), start=1):
         if "\t" not in line:
             raise DataError(f"{path}, line {lines} has no tab: {excerpt(line)}. Write label, tab, text.")
         label = _label(line)

@@ -54,7 +54,7 @@ class FileText:
         return self.lines
 
     def __iter__(self) -> Iterator[str]:
-        yield from islice(chain.from_iterable(read_blocks(self.path)), self.lines)
+        yield from islice(lines_of(self.path), self.lines)
         if version_of(self.path) != self.version:
             raise DataError(f"{self.path} changed while it was being read. Run the command again.")
 
@@ -100,7 +100,12 @@ def version_of(path: Path) -> tuple[int, int]:
 
 def read_lines(path: Path) -> list[str]:
     """All lines of a file; see read_blocks."""
-    return list(chain.from_iterable(read_blocks(path)))
+    return list(lines_of(path))
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a file, one by one; see read_blocks."""
+    return chain.from_iterable(read_blocks(path))
 
 
 def read_blocks(path: Path) -> Iterator[list[str]]:

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from translate.data.corpus import TextPair, open_pair
 from translate.data.known import DOWNLOADED_SPLITS
-from translate.data.lines import PACKED, read_blocks
+from translate.data.lines import PACKED, lines_of
 from translate.errors import DataError
 from translate.paths import exists
 
@@ -172,7 +172,7 @@ def text_columns(table: Path) -> tuple[int, int]:
     """
     rows: list[list[str]] = []
     with suppress(DataError):  # That it cannot be read is another matter.
-        rows = [row.split("\t") for row in islice(chain.from_iterable(read_blocks(table)), 100)]
+        rows = [row.split("\t") for row in islice(lines_of(table), 100)]
     numbers = Counter(number for row in rows for number, cell in enumerate(row, start=1) if _is_number(cell))
     width = max(map(len, rows), default=0)
     found = [number for number in range(1, width + 1) if 2 * numbers[number] < len(rows)]
