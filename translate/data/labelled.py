@@ -9,7 +9,6 @@ from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.lines import (
     Column,
     FileText,
-    Text,
     excerpt,
     lines_of,
     text_sha256,
@@ -56,8 +55,8 @@ def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
     if not lines:
         raise DataError(f"{path} has no text. It needs one `label<TAB>text` per line.")
     rows = FileText(path, lines, version)
-    texts, own_labels = Column(rows, _text), Column(rows, _label)
-    return _labelled(path.name, texts, own_labels, (hashes[0].hexdigest(), hashes[1].hexdigest()), len(labels))
+    sides, digests = (Column(rows, _text), Column(rows, _label)), (hashes[0].hexdigest(), hashes[1].hexdigest())
+    return TextPair(path.name, *sides, *digests, _variant(len(labels), *digests), unit="texts")
 
 
 def _label(row: str) -> str:
@@ -76,9 +75,9 @@ def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str] | No
     stripped = [label.strip() for label in pair.target]
     for number, label in enumerate(stripped, start=1):
         _check_label(labels, number, label, known)
-    hashes = pair.source_sha256, text_sha256(stripped)
-    text = _labelled(pair.name, pair.source, stripped, hashes, len(set(stripped)))
-    return replace(text, blank_end=pair.blank_end).in_memory()
+    target_sha256 = text_sha256(stripped)
+    variant = _variant(len(set(stripped)), pair.source_sha256, target_sha256)
+    return replace(pair, target=stripped, target_sha256=target_sha256, variant=variant, unit="texts")
 
 
 def open_labelled_split(root: Path, split: str, known: Collection[str] | None = None) -> TextPair:
@@ -132,6 +131,5 @@ def _check_label(path: Path, number: int, label: str, known: Collection[str] | N
     )
 
 
-def _labelled(name: str, texts: Text, labels: Text, hashes: tuple[str, str], different: int) -> TextPair:
-    variant = f"{different} labels, sha256 {hashes[0][:8]}… / {hashes[1][:8]}…"
-    return TextPair(name, texts, labels, *hashes, variant, unit="texts")
+def _variant(labels: int, source_sha256: str, target_sha256: str) -> str:
+    return f"{labels} labels, sha256 {source_sha256[:8]}… / {target_sha256[:8]}…"
