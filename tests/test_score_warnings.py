@@ -7,7 +7,6 @@ import pytest
 from translate.score_warnings import (
     distinct_warning,
     form_warning,
-    line_lengths,
     processed_warnings,
     spaces_warning,
     text_warnings,
@@ -117,8 +116,3 @@ def test_a_tenth_of_the_translations_is_distinct_enough() -> None:
     assert distinct_warning(9, 100, 100) is not None
     assert distinct_warning(9, 100, 18) is not None
     assert distinct_warning(9, 100, 17) is None  # The text repeats itself.
-
-
-def test_lengths_are_words_or_characters() -> None:
-    assert line_lengths(["Ein Hund schläft.", ""], "de").tolist() == [3, 0]
-    assert line_lengths(["两只狗。", ""], "zh").tolist() == [4, 0]

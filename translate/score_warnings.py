@@ -1,13 +1,10 @@
-"""What makes scores mislead: text that looks wrong, translations that say little, and words that no space divides."""
+"""What makes scores mislead: text that looks wrong, and translations that say little."""
 
 import html
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-
-import numpy as np
-from numpy.typing import NDArray
 
 from translate.text.languages import has_spaces
 
@@ -139,9 +136,3 @@ TRACES: tuple[tuple[Callable[[str], object], float, str], ...] = (
 def text_warnings(sources: Sequence[str], references: Sequence[str], language: str) -> list[str]:
     """What about a text makes its scores in this target language misleading."""
     return [*filter(None, [spaces_warning(references, language)]), *processed_warnings(sources, references)]
-
-
-def line_lengths(lines: Sequence[str], language: str) -> NDArray[np.int64]:
-    """How many words each line has; or characters, in a language without spaces between words."""
-    units = str.split if has_spaces(language) else list[str]
-    return np.array([len(units(line)) for line in lines])

@@ -12,6 +12,7 @@ from translate.config.data import DataConfig, FilterConfig
 from translate.data.checks import (
     check_variety,
     count_copies,
+    line_lengths,
     log_unknown_share,
     refuse_swapped_files,
     warn_of_copies,
@@ -93,6 +94,11 @@ def test_both_sides_may_share_most_of_their_words(caplog: pytest.LogCaptureFixtu
     valid = TextPair("val", ["a c d e"] * 120, ["c d a b"] * 120, "3", "4", "x")
     warn_of_swapped_sides(TextPair("train", some, others, "1", "2", "x"), valid)
     assert caplog.messages == []
+
+
+def test_lengths_are_words_or_characters() -> None:
+    assert line_lengths(["Ein Hund schläft.", ""], "de").tolist() == [3, 0]
+    assert line_lengths(["两只狗。", ""], "zh").tolist() == [4, 0]
 
 
 def test_lines_that_belong_together_are_long_together(caplog: pytest.LogCaptureFixture) -> None:

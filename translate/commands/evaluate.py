@@ -122,8 +122,7 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
 
 def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: "Translator") -> None:
     """Warn if scores on this text would say little: if it was trained on, or its lines do not belong together."""
-    from translate.data.checks import warn_of_equal_sides, warn_of_shifts
-    from translate.score_warnings import line_lengths
+    from translate.data.checks import line_lengths, warn_of_equal_sides, warn_of_shifts
 
     abouts = [each.about for each in (translator.saved, *translator.others)]
     if any(text.variant in (about.get("train"), *about.get("train_parts", ())) for about in abouts):

@@ -3,7 +3,7 @@
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from translate.config.data import DataConfig, FilterConfig
 from translate.data.corpus import TextPair
 from translate.data.dataset import SIDES, Dataset
 from translate.errors import ConfigError, DataError
+from translate.text.languages import has_spaces
 from translate.text.vocabulary import UNK
 
 log = logging.getLogger("translate")
@@ -194,6 +195,12 @@ def warn_of_shifts(sources: NDArray[np.integer], targets: NDArray[np.integer], t
                 text.place(start + len(source) - 1),
             )
             return
+
+
+def line_lengths(lines: Sequence[str], language: str) -> NDArray[np.int64]:
+    """How many words each line has; or characters, in a language without spaces between words."""
+    units = str.split if has_spaces(language) else list[str]
+    return np.array([len(units(line)) for line in lines])
 
 
 def _ranks(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
