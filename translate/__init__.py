@@ -15,7 +15,7 @@ threads), allocation.py (the memory of tensors), storage.py (tensors in a file).
 
 The files that put them together: evaluation.py (BLEU), accuracy.py (right labels), score_warnings.py (what makes
 scores mislead), model_file.py (a trained model), line_warnings.py (what makes its output unreliable), translator.py
-(text in, text out), scoring.py, validation.py, runs.py (the folder of a run), resuming.py (how a run goes on),
+(text in, text out), validation.py, runs.py (the folder of a run), scoring.py, resuming.py (how a run goes on),
 preparing.py (the text of a run), starting.py (the model with which it begins), pipeline.py (from a config to a trained
 model), and commands/ (what the scripts run).
 """

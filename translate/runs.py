@@ -189,7 +189,7 @@ class RunFolder:
         for path in self.path.glob("*.json"):
             report = read_report(path)
             if report is not None and not self._is_about_others(report):
-                yield from (path, path.with_suffix(".txt"))
+                yield from (path, beside(path))
 
     def _is_about_others(self, report: dict[str, Any]) -> bool:
         """Whether a report is about models elsewhere. If they have gone, this run may have been moved here."""
@@ -207,6 +207,11 @@ def read_report(path: Path) -> dict[str, Any] | None:
         if isinstance(report, dict) and {"model", "decoding", "sentences_per_second"} <= report.keys():
             return report
     return None
+
+
+def beside(report: Path) -> Path:
+    """The file of the translations that a report is about."""
+    return report.with_suffix(".txt")
 
 
 def would_be_replaced(file: Path) -> CheckpointError:

@@ -18,6 +18,7 @@ from translate.errors import DataError
 from translate.evaluation import EvaluationReport, evaluate
 from translate.files import atomic_write, writing
 from translate.paths import commit, exists, resolved
+from translate.runs import beside
 from translate.score_warnings import form_warning, text_warnings
 from translate.text.codec import Codec
 from translate.translator import Translation, Translator
@@ -49,11 +50,6 @@ class ScoredText:
             atomic_write(resolved(beside(path)), lines.encode())
             content = f"{report}\n".encode(errors="backslashreplace")  # Names of files need not be UTF-8.
             atomic_write(resolved(path), content)
-
-
-def beside(report: Path) -> Path:
-    """The file of the translations that a report is about."""
-    return report.with_suffix(".txt")
 
 
 def score(

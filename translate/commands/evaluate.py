@@ -161,8 +161,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
 
     ConfigError if it, or the translations beside it, would replace a file that is read, or somebody's own.
     """
-    from translate.runs import read_report
-    from translate.scoring import beside
+    from translate.runs import beside, read_report
 
     name = args.source.name if args.split is None else args.split.replace("/", "-")
     path: Path = args.json or checkpoints[0].parent / f"{name}.json"
