@@ -18,6 +18,15 @@ from translate.training.tracking import MetricsLog
 from translate.training.writer import Writer
 
 
+def finished_run(path: Path, time: int = 100) -> RunFolder:
+    run = RunFolder(path)
+    run.make()
+    run.model.touch()
+    run.finish({})
+    os.utime(run.finished, (time, time))
+    return run
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "states/step-00000001.safetensors"])
 def test_a_model_or_a_state_is_a_run(name: str, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
@@ -37,21 +46,14 @@ def test_a_mark_that_is_damaged_is_none(content: str, tmp_path: Path) -> None:
 
 def test_the_newest_run_may_lie_deeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
-    for number, name in enumerate(("one", "sweep/two")):
-        run = RunFolder(tmp_path / "checkpoints" / name)
-        run.make()
-        run.model.touch()
-        run.finish({})
-        os.utime(run.finished, (number, number))
-    assert newest_model() == tmp_path / "checkpoints" / "sweep" / "two" / "model.safetensors"
+    finished_run(tmp_path / "checkpoints/one", time=100)
+    newest = finished_run(tmp_path / "checkpoints/sweep/two", time=200)
+    assert newest_model() == newest.model
 
 
 def test_the_newest_run_may_be_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
-    run = RunFolder(tmp_path / "large disk" / "run")
-    run.make()
-    run.model.touch()
-    run.finish({})
+    run = finished_run(tmp_path / "large disk" / "run")
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "linked").symlink_to(run.path, target_is_directory=True)
     assert newest_model() == tmp_path / "checkpoints" / "linked" / "model.safetensors"
@@ -165,15 +167,6 @@ def test_a_resumed_run_has_the_config_that_it_goes_on_with(tmp_path: Path) -> No
     assert run.config.read_text(encoding="utf-8").endswith("seed: 2\n")
 
 
-def finished_run(project: Path, name: str, time: int) -> RunFolder:
-    run = RunFolder(project / "checkpoints" / name)
-    run.make()
-    run.model.touch()
-    run.finish({})
-    os.utime(run.finished, (time, time))
-    return run
-
-
 def test_the_newest_model_is_of_the_run_that_finished_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
     with pytest.raises(CheckpointError) as caught:
@@ -182,16 +175,17 @@ def test_the_newest_model_is_of_the_run_that_finished_last(tmp_path: Path, monke
         f"no finished run under {tmp_path / 'checkpoints'}; train one with: "
         "python scripts/train.py --config configs/demo.yaml, or name a model file with --checkpoint FILE"
     )
-    finished_run(tmp_path, "older", time=100)
-    newest = finished_run(tmp_path, "newest", time=300)
-    finished_run(tmp_path, "without a model", time=400).model.unlink()
-    finished_run(tmp_path, "under way", time=500).finished.unlink()
-    finished_run(tmp_path, "zzz", time=200)
+    runs = tmp_path / "checkpoints"
+    finished_run(runs / "older", time=100)
+    newest = finished_run(runs / "newest", time=300)
+    finished_run(runs / "without a model", time=400).model.unlink()
+    finished_run(runs / "under way", time=500).finished.unlink()
+    finished_run(runs / "zzz", time=200)
     assert newest_model() == newest.model
 
 
 def test_a_finished_run_that_goes_on_stays_the_newest_unless_its_model_is_lost(tmp_path: Path) -> None:
-    run = finished_run(tmp_path, "run", time=100)
+    run = finished_run(tmp_path / "run")
     write_tensors(run.model, {"weight": torch.ones(1)}, {})
     run.go_on("seed: 1\n")
     assert run.finished.exists()
