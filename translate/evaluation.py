@@ -42,8 +42,8 @@ class EvaluationReport:
     empty: int  # translations without any text
     distinct: int  # different translations
     distinct_references: int
-    unreferenced: int = 0  # sentences whose references are all empty
-    tokenized_bleu: float | None = None  # as the tutorials compute it; see tokenized_bleu()
+    unreferenced: int  # sentences whose references are all empty
+    tokenized_bleu: float | None  # as the tutorials compute it; see tokenized_bleu()
 
     @property
     def warning(self) -> str | None:

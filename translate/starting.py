@@ -71,7 +71,7 @@ def prepare_model(
     plan: BatchPlan,
     start: SavedModel | None,
     device: torch.device,
-    processes: int = 1,
+    processes: int,
 ) -> Model:
     """The model with which training begins; each of so many processes of this machine makes one.
 

@@ -184,7 +184,7 @@ class LabelledCorpora:
     """
 
     data: LabelledDataConfig
-    known: frozenset[str] | None = None
+    known: frozenset[str] | None
 
     def check(self) -> None:
         """Find out before millions of lines are read if some of the text is missing: a DataError."""

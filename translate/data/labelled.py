@@ -69,7 +69,7 @@ def _text(row: str) -> str:
     return row.partition("\t")[2]
 
 
-def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str] | None = None) -> TextInMemory:
+def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str] | None) -> TextInMemory:
     """Texts and their labels from two files that belong together line by line. DataError as open_labelled."""
     pair = open_pair(texts, labels).in_memory()
     stripped = [label.strip() for label in pair.target]
