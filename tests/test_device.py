@@ -42,6 +42,13 @@ def test_no_such_device(name: str) -> None:
         resolve_device(name)
 
 
+def test_cuda_asked_for_and_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    message = "device: cuda requested, but PyTorch finds no CUDA device; use device: auto or device: cpu"
+    with pytest.raises(ConfigError, match=f"^{message}$"):
+        resolve_device("cuda")
+
+
 @pytest.mark.parametrize("name", ["ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"])
 def test_sizes_of_caches_that_a_user_has_set_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "77")

@@ -515,12 +515,3 @@ def test_models_made_in_memory_need_the_same_vocabularies_too(tmp_path: Path) ->
     turned = replace(ENGLISH, vocabulary=Vocabulary(ENGLISH.vocabulary.words[::-1]))
     with pytest.raises(ValueError, match="models with different tokenizers or vocabularies cannot form an ensemble"):
         Translator(one, replace(one, target=turned))
-
-
-def test_cuda_asked_for_and_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ConfigError) as caught:
-        Translator.load(save_model(tmp_path / "model.safetensors"), "cuda")
-    assert str(caught.value) == (
-        "device: cuda requested, but PyTorch finds no CUDA device; use device: auto or device: cpu"
-    )
