@@ -1,7 +1,6 @@
 """Score a model: translate a split of its text, or any pair of files, and compare with the references."""
 
 import argparse
-import json
 import logging
 import os
 import sys
@@ -194,14 +193,17 @@ def another_report(
 ) -> str | None:
     """What an existing report was about, if that was another text, search or choice of models."""
     from translate.config.decoding import DecodingConfig
+    from translate.runs import read_report
 
+    before = read_report(report)
+    if before is None:
+        return None
     now = {
         "another text": [text.variant, references],
         "other search settings": settings.model_dump(mode="json"),
         "another model": [each.about for each in (translator.saved, *translator.others)],
     }
     try:
-        before = json.loads(report.read_bytes())
         then = {
             "another text": [before["variant"], before.get("further_references", [])],
             # A setting that did not exist yet had today's default. The batch size changes no translation.
@@ -210,7 +212,7 @@ def another_report(
             | {"batch_tokens": settings.batch_tokens},
             "another model": [before["model"], *before["ensemble_with"]],
         }
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (LookupError, TypeError):
         return None
     return " and ".join(key for key in now if now[key] != then[key]) or None
 
