@@ -6,7 +6,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from test_translator import SPACING, save_model
+from saved_models import SPACING, save_model
 
 from translate.data.corpus import TextInMemory
 from translate.errors import DataError

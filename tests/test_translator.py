@@ -11,23 +11,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from saved_models import ENGLISH, GERMAN, save_model
 
 from translate import Translator
 from translate.config.data import FilterConfig
-from translate.config.schema import Config
 from translate.decoding.fitting import FittingBatches
 from translate.decoding.rescore import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
 from translate.model.transformer import Transformer
-from translate.model_file import SavedModel, fresh_model, weights_of
+from translate.model_file import SavedModel
 from translate.text.codec import Codec
-from translate.text.spacing import Spacing
-from translate.text.tokenizers import WordTokenizer
 from translate.text.vocabulary import Vocabulary
-
-SPACING = Spacing(joins_left=frozenset(".,"))
-GERMAN = Codec(WordTokenizer("de", spacing=SPACING), Vocabulary(("Hund", "Katze", ".", ",", "schläft", "bellt", "ein")))
-ENGLISH = Codec(WordTokenizer("en", spacing=SPACING), Vocabulary(("dog", "cat", ".", ",", "sleeps", "barks", "a")))
 
 NOTHING = ["", " ", "   \t ", "\u00a0", "\u3000", "\r", "\u2028", "\u0085", "\x0b\x0c"]
 ODD = [
@@ -40,20 +34,6 @@ ODD = [
     "那只狗在睡觉。",
     "Hund\x00 <eos> <pad> \ud800",
 ]
-
-
-def save_model(path: Path, seed: int = 0, **settings: Any) -> Path:
-    """A small model file with random weights."""
-    sizes = {"d_model": 16, "ffn": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "tie": "none"}
-    decoding = {"max_ratio": 1.0, "max_extra": 3, "beam_size": 3}
-    config = Config.model_validate({"model": sizes | settings, "decoding": decoding})
-    torch.manual_seed(seed)
-    model = fresh_model(config, GERMAN, ENGLISH)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape), alpha=0.5)
-    SavedModel(config, GERMAN, ENGLISH, weights_of(model), {}).save(path)
-    return path
 
 
 @pytest.fixture(scope="module")

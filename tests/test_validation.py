@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_translator import ENGLISH, GERMAN, save_model
+from saved_models import ENGLISH, GERMAN, save_model
 
 from translate.config.decoding import DecodingConfig
 from translate.config.text import TextConfig
