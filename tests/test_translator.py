@@ -4,7 +4,6 @@ import logging
 import math
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +14,6 @@ from saved_models import ENGLISH, GERMAN, save_model
 
 from translate import Translator
 from translate.config.data import FilterConfig
-from translate.decoding.fitting import FittingBatches
 from translate.decoding.rescore import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
 from translate.model.transformer import Transformer
@@ -162,34 +160,6 @@ def test_batches_are_not_made_smaller_than_a_sentence(
         translator.translate(["ein Hund bellt."], batch_tokens=tokens)  # It has five, with the end.
     assert caplog.messages == [f"out of memory: from now on batches have at most {fewer} tokens" for fewer in tried]
     assert len(released) == len(tried)
-
-
-@pytest.mark.parametrize(("lengths", "longest"), [([0, 7, 9], 100), ([20, 0], 7)])
-def test_the_shortest_line_that_has_something_to_read_decides_when_to_give_up(lengths: list[int], longest: int) -> None:
-    tried: list[int] = []
-
-    def work(tokens: int) -> None:
-        tried.append(tokens)
-        raise MemoryError
-
-    with pytest.raises(DataError, match="out of memory with a single sentence"):
-        FittingBatches()(work, 64, lengths, longest)
-    assert tried == [64, 32, 16, 8]
-
-
-def test_what_fitted_before_a_line_that_did_not_is_remembered() -> None:
-    batches, tried = FittingBatches(), []
-
-    def work(tokens: int, most: int) -> None:
-        tried.append(tokens)
-        if tokens > most:
-            raise MemoryError
-
-    batches(partial(work, most=32), 64, [1], 100)
-    with pytest.raises(DataError, match="out of memory with a single sentence"):
-        batches(partial(work, most=0), 64, [7], 100)
-    batches(partial(work, most=32), 64, [1], 100)
-    assert tried == [64, 32, 32, 16, 8, 32]
 
 
 def test_other_errors_of_a_search_are_not_taken_for_a_lack_of_memory(
