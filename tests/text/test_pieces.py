@@ -193,22 +193,18 @@ def naive_bpe(part: str, merges: Sequence[tuple[str, str]]) -> list[str]:
     return list(word)
 
 
-def bpe_merges(tokenizer: PieceTokenizer) -> list[tuple[str, str]]:
-    return [(left, right) for left, right in json.loads(tokenizer.state)["model"]["merges"]]
-
-
 def test_bpe_learns_the_published_merges() -> None:
     words = Counter(tuple(part) for line in LINES for part in parts(f" {line}"))
     expected = [*naive_merges(words, 60)]
     assert len(expected) > 30
     tokenizer = learn_one(LINES, kind="bpe", vocab_size=1000, min_freq=2, byte_fallback=False)
-    assert bpe_merges(tokenizer) == expected
+    assert tokenizer.merges == expected
     assert tokenizer.pieces == (*sorted(set(" " + KNOWN)), *dict.fromkeys(map("".join, expected)))
 
 
 @given(st.text(st.sampled_from("lowernst ( ")))
 def test_bpe_merges_in_the_learned_order(line: str) -> None:
-    merges = bpe_merges(TOKENIZERS["bpe"])
+    merges = TOKENIZERS["bpe"].merges
     expected = [piece for part in parts(f" {line}") for piece in naive_bpe(part, merges)] if line.strip() else []
     assert cut("bpe", line) == expected
 
