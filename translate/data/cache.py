@@ -71,8 +71,7 @@ class CorpusCache:
     def find(self, codecs: tuple[Codec, Codec], text: TextPair) -> Dataset | None:
         """The encoded pairs of a text, memory-mapped, if they are here."""
         name = _text_name(codecs, text)
-        sides = self._read(name, partial(self._map_sides, name))
-        return None if sides is None else _dataset(codecs, sides)
+        return self._read(name, partial(self._mapped, name, codecs))
 
     def dataset(self, codecs: tuple[Codec, Codec], text: TextPair) -> Dataset:
         """The encoded pairs of a text, memory-mapped; encoded now if they are not here yet.
@@ -101,7 +100,7 @@ class CorpusCache:
                 for side, codec, lines in zip(SIDES, codecs, (text.source, text.target), strict=True)
             ]
             self._write(name, content, codecs)
-        return _dataset(codecs, self._map_sides(name, content))
+        return self._mapped(name, codecs, content)
 
     def _encode(self, name: str, codec: Codec, lines: Text, text: str) -> list[str]:
         """Write the arrays of one side while its lines are read, and return their digests."""
@@ -150,7 +149,8 @@ class CorpusCache:
         with self._written(f"{name}.json") as file:
             file.write(entry.encode())
 
-    def _map_sides(self, name: str, content: Any) -> list[EncodedText]:
+    def _mapped(self, name: str, codecs: tuple[Codec, Codec], content: Any) -> Dataset:
+        """The encoded pairs whose digests are the `content` of an entry."""
         arrays = [
             [
                 map_array(self._folder / f"{name}-{side}-{array}.npy", digest)
@@ -158,7 +158,8 @@ class CorpusCache:
             ]
             for side, digests in zip(SIDES, content, strict=True)
         ]
-        return [EncodedText(*side) for side in arrays]
+        source, target = (EncodedText(*side) for side in arrays)
+        return Dataset(source, target, labelled=codecs[1].holds_labels)
 
     @contextmanager
     def _written(self, name: str) -> Iterator[BinaryIO]:
@@ -170,11 +171,6 @@ class CorpusCache:
 def _text_name(codecs: tuple[Codec, Codec], text: TextPair) -> str:
     hashes = [text.source_sha256, text.target_sha256]
     return f"text-{_digest([FORMAT, [codec.fingerprint for codec in codecs], hashes])}"
-
-
-def _dataset(codecs: tuple[Codec, Codec], sides: list[EncodedText]) -> Dataset:
-    source, target = sides
-    return Dataset(source, target, labelled=codecs[1].holds_labels)
 
 
 def _parse_codecs(content: Any) -> tuple[Codec, Codec]:
