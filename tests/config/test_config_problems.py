@@ -504,21 +504,6 @@ def test_a_link_to_itself(tmp_path: Path) -> None:
         load_config(tmp_path / "loop", [])
 
 
-def test_text_of_one_language_lies_in_files() -> None:
-    Path("x.yaml").touch()
-    files = "{source: a, target: b}"
-    data = load_config(Path("x.yaml"), ["data.source=en", f"data.train={files}", f"data.valid={files}"]).data
-    assert data.source == data.target == "en"
-
-
-def test_a_home_folder_is_extended_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "base.yaml").write_text("seed: 7\n", encoding="utf-8")
-    Path("x.yaml").write_text("extends: ~/base.yaml\n", encoding="utf-8")
-    assert load_config(Path("x.yaml"), []).seed == 7
-
-
 def test_a_contradiction_names_every_place_that_takes_part() -> None:
     assert problems("model:\n  d_model: 250\n", "model.heads=4") == [
         "override 'model.heads=4', x.yaml:2: model: heads: 4 does not divide d_model: 250; "
@@ -585,11 +570,6 @@ def test_a_value_in_place_of_a_section_is_a_problem_even_if_another_one_sets_key
     nested = value if not inner else f"{{{': {'.join(inner)}: {value}{'}' * len(inner)}"
     (found,) = problems(f"extends: base.yaml\n{outer}: {nested}")
     assert found.startswith(f"base.yaml:1: training.{problem}")
-
-
-def test_a_section_that_was_left_empty_may_be_filled() -> None:
-    Path("x.yaml").write_text("training:\n", encoding="utf-8")
-    assert load_config(Path("x.yaml"), ["training.max_steps=7"]).training.max_steps == 7
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,16 @@ def test_corpora_are_a_list_of_names_and_sections() -> None:
     assert overridden == [Corpus(source=Path.cwd() / "a", target=Path.cwd() / "b", weight=2)]
 
 
+def test_text_of_one_language_lies_in_files() -> None:
+    files = "{source: a, target: b}"
+    data = load(f"data: {{source: en, target: en, train: {files}, valid: {files}}}").data
+    assert data.source == data.target == "en"
+
+
+def test_a_section_that_was_left_empty_may_be_filled() -> None:
+    assert load("training:\n", "training.max_steps=7").training.max_steps == 7
+
+
 def test_where_training_starts_from_a_model_no_corpus_need_give_vocabularies() -> None:
     config = load("data: {train: {split: web, vocabulary: false}}\ntraining: {start_from: model.safetensors}")
     assert config.data.train == Corpus(split="web", vocabulary=False)
@@ -251,6 +261,9 @@ class TestPaths:
         monkeypatch.setenv("USERPROFILE", str(Path.cwd() / "home"))
         assert load("data: {root: ~/corpus}").data.root == Path.cwd() / "home/corpus"
         assert load("data: {root: ~root/corpus}").data.root == Path.cwd() / "configs/~root/corpus"  # just a name
+        Path("home").mkdir()
+        Path("home/base.yaml").write_text("seed: 7\n", encoding="utf-8")
+        assert load("extends: ~/base.yaml").seed == 7
 
     @pytest.mark.parametrize("path", ["$HOME/corpus", "${DATA_2}/corpus", "/scratch/$USER/corpus", "$CORPUS"])
     def test_a_variable_is_not_expanded(self, path: str) -> None:
