@@ -1,6 +1,7 @@
 """Which settings may change when a run is resumed."""
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ from translate.config.keys import all_sections
 from translate.config.loading import config_to_dict
 from translate.config.schema import Config
 from translate.errors import CheckpointError
+from translate.runs import RunFolder
+from translate.training.processes import SINGLE_PROCESS
+from translate.training.progress import Progress
 
 
 def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,3 +58,12 @@ def test_a_state_of_another_version_is_told_to_be_one() -> None:
         "the run was started by another version of this project: 1 problem in the stored config:\n"
         "  stored config: training.gone: unknown key"
     )
+
+
+@pytest.mark.parametrize("progress", [{**Progress().to_dict(), "gone": 1}, {}])
+def test_progress_of_another_version_is_told_to_be_such(progress: dict[str, Any], tmp_path: Path) -> None:
+    config = Config()
+    identity = {"config": config_to_dict(config), "train": [], "valid": [], "codecs": []}
+    values = {"identity": identity, "progress": progress}
+    with pytest.raises(CheckpointError, match=r"the run was started by another version of this project: .*\n.*output="):
+        resuming.progress_to_resume(RunFolder(tmp_path), values, identity, config.training, 10, SINGLE_PROCESS)

@@ -66,7 +66,10 @@ def progress_to_resume(
         CheckpointError: it began with other settings or another text, or it is finished and its model gone.
     """
     refuse_changes(values["identity"], identity)
-    progress = Progress.from_dict(values["progress"])
+    try:
+        progress = Progress.from_dict(values["progress"])
+    except (TypeError, LookupError) as error:
+        raise _of_another_version(error) from error
     damage = processes.on_first(run.damage_of_model) if progress.best_step >= 0 else None
     finished = processes.on_first(run.finished_after) == progress.step
     if finished and progress.updates_left(total_updates(training, per_epoch), training.patience) == 0:
@@ -146,11 +149,15 @@ def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Confi
     try:
         began_with = config_from_dict(before["config"])
     except ConfigError as error:
-        raise CheckpointError(
-            f"the run was started by another version of this project: {error}\n"
-            "continue it with that version, or start a new run with output=…"
-        ) from error
+        raise _of_another_version(error) from error
     return began_with, config_from_dict(now["config"])
+
+
+def _of_another_version(error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"the run was started by another version of this project: {error}\n"
+        "continue it with that version, or start a new run with output=…"
+    )
 
 
 def _bound_to_the_end(config: Config, key: str) -> str | None:

@@ -87,7 +87,7 @@ class FilterConfig(Section):
 class CorpusConfig(Section):
     """Where the text is, of either kind."""
 
-    kind: Literal["parallel", "labelled"]
+    kind: str
     root: AnyPath = Field(
         Path("data"),
         description="Folder with the text files: `SPLIT.LANGUAGE` for parallel text, `SPLIT.tsv` for labelled text; "

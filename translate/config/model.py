@@ -11,7 +11,7 @@ from translate.config.section import Conflict, Depth, PositiveFloat, Section, Sh
 class EncoderConfig(Section):
     """The embedding and the encoder, with the settings that they share with a decoder."""
 
-    kind: Literal["transformer", "classifier"]
+    kind: str
     d_model: Width = Field(
         256, description="Width of the model (hidden size): length of the vector of each token between the blocks."
     )

@@ -13,7 +13,7 @@ Lowercase = Annotated[bool, Field(description="Lower-case the text before anythi
 class WholeWordsConfig(Section):
     """What both kinds of words have in common: a vocabulary of the most frequent ones."""
 
-    kind: Literal["word", "whitespace"]
+    kind: str
     lowercase: Lowercase = False
     min_freq: Size = Field(1, description="Keep words that occur at least this often in the training text.")
     max_size: Size | None = Field(None, description="Keep at most this many words, not counting specials.")
@@ -54,7 +54,7 @@ class ByteTokenizerConfig(Section):
 class SubwordConfig(Section):
     """What all kinds of subwords have in common."""
 
-    kind: Literal["bpe", "wordpiece", "unigram"]
+    kind: str
     lowercase: Lowercase = False
     truecase: bool = Field(
         False,

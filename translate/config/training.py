@@ -32,7 +32,7 @@ class BatchConfig(Section):
 class MomentsConfig(Section):
     """What Adam and AdamW have in common."""
 
-    kind: Literal["adam", "adamw"]
+    kind: str
     lr: PositiveFloat
     betas: Betas = Field(
         (0.9, 0.98), description="Decay of the running means of the gradient and the squared gradient."
@@ -92,9 +92,9 @@ class InverseSqrtScheduleConfig(Section):
 
 
 class DecayConfig(Section):
-    """What the schedules that end at the last update have in common."""
+    """What the schedules that depend on the number of updates have in common: a resumed run may not change it."""
 
-    kind: Literal["cosine", "linear"]
+    kind: str
     warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Number of updates of linear warm-up.")
     final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         0.0, description="Final rate, as a share of the peak rate."

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from translate.config.text import TextConfig, WholeWordsConfig, WordTokenizerConfig
+from translate.config.text import TextConfig, WhitespaceTokenizerConfig, WholeWordsConfig, WordTokenizerConfig
 from translate.errors import ConfigError
 from translate.pool import CHUNK, chunks, mapped
 from translate.text.codec import Codec, compose
@@ -52,13 +52,14 @@ def build_codecs(
     return replace(first, composes=True), others[0] if others else _label_codec(target)
 
 
-def _word_codecs(words: WholeWordsConfig, text: Sides, joint: bool) -> list[Codec]:
+def _word_codecs(words: WordTokenizerConfig | WhitespaceTokenizerConfig, text: Sides, joint: bool) -> list[Codec]:
     languages = [language for language, _ in text]
-    tokenizers: Sequence[Words] = (
-        _spacy_tokenizers(words, languages)
-        if isinstance(words, WordTokenizerConfig)
-        else [WhitespaceTokenizer(language, words.lowercase) for language in languages]
-    )
+    tokenizers: Sequence[Words]
+    match words:
+        case WordTokenizerConfig():
+            tokenizers = _spacy_tokenizers(words, languages)
+        case WhitespaceTokenizerConfig():
+            tokenizers = [WhitespaceTokenizer(language, words.lowercase) for language in languages]
     learned = [_learn(tokenizer, lines) for tokenizer, (_, lines) in zip(tokenizers, text, strict=True)]
     if joint:
         together = sum((counts for _, counts in learned), Counter[str]())

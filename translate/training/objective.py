@@ -18,7 +18,8 @@ Logits = Callable[[Batch], Tensor]
 class Objective(Protocol):
     """Returns two sums over a batch's target tokens: the loss to minimize, and the plain negative log-likelihood.
 
-    `share` says what the loss is going to be multiplied by before the backward pass (see `smoothed_loss_`).
+    `share` says what the loss is going to be multiplied by before the backward pass (see `smoothed_loss_`). Plain ones
+    leave out labels that are `IGNORED`; the others take none.
     """
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]: ...

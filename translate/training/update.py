@@ -50,7 +50,7 @@ class Update:
         self.device = device
         self.dtype = dtype
         self.max_norm = config.clip_norm or math.inf
-        self.objective = build_objective(config, plain=recorded)
+        self.objective = build_objective(config, plain=recorded)  # Padding of recorded batches has labels to ignore.
         self.optimizers = build_optimizers(config.optimizer, parallel.model, dtype, recorded=recorded)
 
     def padded(self, shapes: Shapes) -> Shapes:
