@@ -165,6 +165,8 @@ class Scoring:
 
 def refuse_what_is_no_sentence(args: argparse.Namespace) -> None:
     """ConfigError if a sentence is the name of a file or a setting: other programs take these in its place."""
+    from translate.config.decoding import DecodingConfig
+
     for sentence in args.sentences:
         if exists(Path(sentence)) and Path(sentence).is_file():
             is_model = sentence.endswith(".safetensors")
@@ -173,7 +175,8 @@ def refuse_what_is_no_sentence(args: argparse.Namespace) -> None:
             )
             raise ConfigError(f"{sentence} is a file; {wanted} (to translate its name, give it on standard input)")
         if setting := re.match(r"decoding\.(\w+)=", sentence):
-            option = f"; write --{setting[1].replace('_', '-')} VALUE" if setting[1] in args else ", and no option here"
+            has_option = setting[1] in DecodingConfig.model_fields and setting[1] in args
+            option = f"; write --{setting[1].replace('_', '-')} VALUE" if has_option else ", and no option here"
             raise ConfigError(f"{sentence} is no sentence{option}")
 
 
