@@ -36,6 +36,15 @@ def test_a_model_or_a_state_is_a_run(name: str, tmp_path: Path) -> None:
     assert run.has_model_or_states()
 
 
+def test_a_folder_whose_name_is_too_long(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / ("x" * 300))
+    with (
+        pytest.raises(CheckpointError, match=r"cannot write to .*: File name too long; choose another"),
+        run.exclusive(),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"updates": 1e999}', '{"updates": null}'])
 def test_a_mark_that_is_damaged_is_none(content: str, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)

@@ -114,7 +114,7 @@ class RunFolder:
 
         The folder is created, and goes again if nothing was put into it, because the training has not begun.
         """
-        is_new = not self.path.exists()
+        is_new = not exists(self.path)
         self.make()
         with ExitStack() as stack:
             with self._writing():

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,19 @@ def test_a_file_that_this_locale_has_no_letters_for(encoding: str) -> None:
             assert run(work, said.append) == 2
             message = r"this locale (latin-1) cannot encode the file name 'd\xe4\ud800'; set PYTHONUTF8=1"
             assert said == [f"error: {message}"]
+
+
+def test_nowhere_for_temporary_files_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """sacrebleu cannot be imported without a name for that folder, though nothing is written there."""
+
+    def gettempdir() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with monkeypatch.context() as patched, own_logging():
+        patched.setattr(tempfile, "gettempdir", gettempdir)
+        assert run(lambda: 0) == 0
+    assert tempfile.gettempdir() == os.curdir
 
 
 @pytest.mark.parametrize("own", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "7"}])

@@ -112,6 +112,15 @@ def test_what_is_refused(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_folder_whose_name_is_too_long(call: Call, tmp_path: Path) -> None:
+    write_lines(tmp_path / "all.de", GERMAN)
+    write_lines(tmp_path / "all.en", ENGLISH)
+    folder = tmp_path / ("x" * 300)
+    files = (tmp_path / "all.de", tmp_path / "all.en", "--valid", 5, "--test", 5)
+    said = call(main, *files, "--languages", "de", "en", "--folder", folder)
+    assert said == Outcome(2, "", f"error: cannot write {folder}: File name too long; choose another --folder\n")
+
+
 @pytest.mark.parametrize(
     ("languages", "message"),
     [

@@ -60,6 +60,12 @@ def test_no_such_input(translate: Call, tmp_path: Path) -> None:
     assert said == Outcome(2, "", f"error: {tmp_path}/absent does not exist. Check the path.\n")
 
 
+@pytest.mark.parametrize("arguments", [["--input"], ["el gato", "--score"]])
+def test_an_input_whose_name_is_too_long(arguments: list[str], translate: Call, tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300)
+    assert translate(*arguments, path) == Outcome(2, "", f"error: {path} cannot be read: File name too long.\n")
+
+
 def test_sentences_and_a_file(translate: Call, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "in", LINES)
     message = "sentences and --input are both given; use one of them"

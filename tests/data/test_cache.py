@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -319,6 +319,22 @@ def test_a_damaged_entry_is_made_anew_and_said_once(
     assert all(
         "is damaged or unreadable" in message and "ignoring the cached file" in message for message in caplog.messages
     )
+
+
+def test_a_folder_that_is_deleted_while_text_is_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Opened(tmp_path)
+    write = CorpusCache._write
+
+    def write_and_lose(self: CorpusCache, name: str, content: Any, codecs: Iterable[Codec]) -> None:
+        write(self, name, content, codecs)
+        for path in tmp_path.glob("*.npy"):
+            path.unlink()
+
+    monkeypatch.setattr(CorpusCache, "_write", write_and_lose)
+    with pytest.raises(
+        DataError, match=r"^the encoded text in .* cannot be read again: .* No such file .*data\.cache="
+    ):
+        cache.dataset(TRAIN)
 
 
 @pytest.mark.parametrize("interruption", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])

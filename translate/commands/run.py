@@ -12,6 +12,7 @@ import io
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -113,6 +114,10 @@ def set_up() -> None:
     logging.getLogger("translate").setLevel(logging.INFO)  # From libraries, warnings are enough.
     if BRIEF_BUSY_LOOP.keys().isdisjoint(os.environ):
         os.environ.update(BRIEF_BUSY_LOOP)  # OpenMP reads it when PyTorch is imported, which happens later.
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:  # Every disk is full or read-only.
+        tempfile.tempdir = os.curdir  # Nothing is written there, but sacrebleu's import fails without a name.
     # So that Python, when it ends, does not search the 170,000 objects of PyTorch's modules for garbage, for 0.4 s.
     atexit.register(gc.freeze)
 

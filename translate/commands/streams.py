@@ -14,7 +14,7 @@ from select import select
 from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 from translate.errors import ConfigError, DataError
-from translate.paths import resolved
+from translate.paths import exists, resolved
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -44,7 +44,7 @@ def file_lines(path: Path) -> "Text":
     """The lines of a file, not held in memory, but read once to count them. DataError if any cannot be read."""
     from translate.data.lines import FileText, read_blocks, read_lines, version_of
 
-    if not path.is_file():  # such as a pipe, which can be read only once
+    if not (exists(path) and path.is_file()):  # such as a pipe, which can be read only once
         return read_lines(path)
     version = version_of(path)
     return FileText(path, sum(map(len, read_blocks(path))), version)

@@ -100,7 +100,13 @@ class CorpusCache:
                 for side, codec, lines in zip(SIDES, codecs, (text.source, text.target), strict=True)
             ]
             self._write(name, content, codecs)
-        return self._mapped(name, codecs, content)
+        try:
+            return self._mapped(name, codecs, content)
+        except (OSError, EOFError, ValueError) as error:
+            raise DataError(
+                f"the encoded text in {self._folder} cannot be read again: {error}. Run the command again, or name "
+                "another folder: data.cache=FOLDER."
+            ) from error
 
     def _encode(self, name: str, codec: Codec, lines: Text, text: str) -> list[str]:
         """Write the arrays of one side while its lines are read, and return their digests."""

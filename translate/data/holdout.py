@@ -1,5 +1,6 @@
 """Divides one corpus into training text and held-out pairs, which no sentence of the training text gives away."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -12,7 +13,6 @@ from translate.data.lines import PACKED, Column, FileText, Text, excerpt, lines_
 from translate.data.splits import names_of_split
 from translate.errors import DataError
 from translate.files import atomic_open, writing
-from translate.paths import exists
 from translate.text.codec import compose
 
 TRAIN = "train"
@@ -96,7 +96,7 @@ def new_files(folder: Path, splits: Iterable[str], languages: Sequence[str]) -> 
         for name in names_of_split(split):
             for ending in ("", *PACKED):
                 path = folder / f"{name}.{language}{ending}"
-                if exists(path) or path.is_symlink():
+                if os.path.lexists(path):
                     reason = "" if name == split else f", and {name!r} is another name of {split!r}"
                     raise DataError(f"{path} exists{reason}. Choose another --folder, or move it away.")
     return paths
