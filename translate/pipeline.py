@@ -28,6 +28,7 @@ from translate.resuming import is_place, progress_to_resume, refuse_changed_sett
 from translate.runs import RunFolder, would_be_replaced
 from translate.starting import load_start, prepare_model
 from translate.text.codec import Codec
+from translate.threads import own_threads
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
 from translate.training.model_selection import ModelSelection
@@ -43,13 +44,33 @@ from translate.validation import LabelValidator, TranslationValidator, Validator
 log = logging.getLogger("translate")
 
 
+def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> RunFolder:
+    """Train in this process as `config` says; for use in Python, and alone in the folder of the run.
+
+    The process keeps the memory that is freed, for reuse, and has other random numbers afterwards.
+
+    Args:
+        config: from `load_config`.
+
+    Raises:
+        TranslateError: something is wrong that the user can fix.
+        Interrupted: a signal came; the run is saved. Without a handler for it, a loop over several runs goes on.
+    """
+    if config.output is None or config.data.cache is None:
+        raise ConfigError("output or data.cache is not set, and only load_config has defaults for them")
+    if (count := config.processes or 1) > 1:
+        log.warning("processes: %d is for scripts/train.py; from Python, one process trains", count)
+    with RunFolder.of(config).exclusive(), own_threads(torch.get_num_threads()):
+        return train_together(config, resume=resume, overwrite=overwrite)
+
+
 @subnormals_are_zero()  # Before any operation, so that all of PyTorch's threads are started inside.
-def train(
+def train_together(
     config: Config, *, resume: bool = False, overwrite: bool = False, processes: Processes = SINGLE_PROCESS
 ) -> RunFolder:
     """Train as `config` says, and leave the best model and everything else of the run in its folder.
 
-    Several processes do this together, each with the same arguments.
+    Several processes do this together, each with the same arguments. No other training may use the folder meanwhile.
 
     Raises:
         TranslateError: something is wrong that the user can fix.

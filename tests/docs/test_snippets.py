@@ -31,8 +31,8 @@ LABELS = ["model.kind=classifier", "data.kind=labelled"]  # which go together
 
 def snippets(language: str) -> list[str]:
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
-    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", text, flags=re.MULTILINE | re.DOTALL)
-    return [textwrap.dedent(code) for _, code in found]
+    found = re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(code) for _, its_language, code in found if its_language == language]
 
 
 def settings() -> list[str]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from translate.config.loading import load_config
 from translate.data.batching import Batch
 from translate.errors import DataError
-from translate.pipeline import train
+from translate.pipeline import train_together
 from translate.storage import write_tensors
 from translate.training.distributed import Group
 from translate.training.interrupt import Interrupted
@@ -48,12 +48,12 @@ def do_run(
         if fail is not None:
             at_call(patch, Validator, "__call__", fail, out_of_memory)
             with pytest.raises(DataError, match="The run is saved"):
-                train(load_config(config, overrides), processes=group)
+                train_together(load_config(config, overrides), processes=group)
             return
         if stop is not None and stop[0] == group.rank:
             at_call(patch, Trainer, "_update", stop[1], sigterm)
         try:
-            train(load_config(config, overrides), resume=resume, processes=group)
+            train_together(load_config(config, overrides), resume=resume, processes=group)
             received = None
         except Interrupted as interruption:
             received = interruption.signal_number

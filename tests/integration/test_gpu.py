@@ -11,7 +11,7 @@ from tiny_runs import TinyProject, sentences, sigterm, stop, update
 
 from translate import pipeline
 from translate.commands.train import main
-from translate.pipeline import train
+from translate.pipeline import train, train_together
 from translate.runs import RunFolder
 from translate.training import learner
 from translate.training.distributed import Group
@@ -184,7 +184,7 @@ def test_a_group_of_one_with_nccl(
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
         monkeypatch.setenv(name, value)
     with Group.of_environment() as processes:
-        run = train(tiny.config(*settings), processes=processes)
+        run = train_together(tiny.config(*settings), processes=processes)
     processes.close_connections()
     assert losses(run) == pytest.approx(alone, rel=2e-3)
 

@@ -6,7 +6,9 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +17,11 @@ from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, r
 from torch import Tensor
 
 from translate import pipeline
+from translate.config.data import DataConfig
 from translate.config.loading import config_to_dict, load_config
+from translate.config.schema import Config
 from translate.data.dataset import Dataset
-from translate.errors import CheckpointError, TrainingError
+from translate.errors import CheckpointError, ConfigError, TrainingError
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import Model
 from translate.model_file import SavedModel
@@ -39,6 +43,7 @@ def test_a_run_leaves_its_model_its_settings_its_log_and_its_states(tiny: TinyPr
     run = train(config)
     assert run.path == tiny.folder / "run"
     assert sorted(path.relative_to(run.path).as_posix() for path in run.path.rglob("*")) == [
+        ".lock",
         "config.yaml",
         "finished.json",
         "metrics.jsonl",
@@ -49,6 +54,34 @@ def test_a_run_leaves_its_model_its_settings_its_log_and_its_states(tiny: TinyPr
     ]
     assert load_config(run.config) == config
     assert SavedModel.load(run.model).config == config
+
+
+def test_from_python_too_no_other_training_may_use_the_folder(tiny: TinyProject) -> None:
+    config = tiny.config()
+    message = "^another training run is using .*; wait until it ends, or choose another folder: output=…$"
+    with RunFolder.of(config).exclusive(), pytest.raises(CheckpointError, match=message):
+        train(config)
+
+
+def test_training_in_a_thread_of_a_program(tiny: TinyProject) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(train, tiny.config("training.max_steps=1")).result().model.is_file()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_from_python_one_process_trains_and_has_as_many_threads_afterwards_as_before(
+    tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(tiny.config("training.max_steps=1", "processes=2", "threads=1"))
+    assert caplog.messages[0] == "processes: 2 is for scripts/train.py; from Python, one process trains"
+    assert torch.get_num_threads() == 2
+
+
+def test_a_config_without_defaults_for_its_paths_is_not_trained(tmp_path: Path) -> None:
+    for missing in ({"output": None}, {"data": DataConfig()}):
+        with pytest.raises(ConfigError, match=r"^output or data\.cache is not set, and only load_config has defaults"):
+            train(Config(output=tmp_path / "run", data=DataConfig(cache=tmp_path)).model_copy(update=missing))
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_log_has_every_update_once_and_every_validation(tiny: TinyProject) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from translate.config.loading import load_config
 from translate.config.schema import Config
-from translate.pipeline import train
+from translate.pipeline import train_together
 from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training.checkpoint import StateStore
@@ -124,7 +124,7 @@ def stop(
         patch.setattr(StateStore, "unwritten", lambda self: None)
         at_call(patch, *moment, act)
         with pytest.raises(error) as caught:
-            train(config, **how)
+            train_together(config, **how)
     return caught.value
 
 
@@ -139,7 +139,7 @@ def trainer_of(config: Config, processes: Processes = SINGLE_PROCESS) -> Trainer
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "train", catch)
         with pytest.raises(StopIteration):
-            train(config, processes=processes)
+            train_together(config, processes=processes)
     return found[0]
 
 

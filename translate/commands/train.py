@@ -108,7 +108,7 @@ def is_for_one_process(path: Path) -> bool:
 def train_as(args: argparse.Namespace, config: "Config", processes: "Processes") -> int:
     """Train in the folder of the run, which no other training may use meanwhile; returns the exit code."""
     from translate.config.loading import dump_config
-    from translate.pipeline import train
+    from translate.pipeline import train_together
     from translate.runs import RunFolder, is_found
 
     run_folder = RunFolder.of(config)
@@ -122,7 +122,7 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
             if args.resume_or_start and not resume:
                 # The first process decides for all: others might look only after it has begun to write.
                 anew = processes.on_first(lambda: run_folder.was_cut_off(dump_config(config)))
-            train(config, resume=resume, overwrite=anew, processes=processes)
+            train_together(config, resume=resume, overwrite=anew, processes=processes)
     except Interrupted as stop:
         how = " and --resume in place of --overwrite" if args.overwrite else " and --resume"
         log.info("%s; the run is saved. Continue with the same command%s", stop, "" if args.resume_or_start else how)

@@ -30,8 +30,10 @@ def handle(numbers: Iterable[int | None], handler: Callable[[int, FrameType | No
     """Set the handler of those signals that exist (not None); returns their handlers from before.
 
     Signals that the process was started to ignore stay ignored: SIGHUP under nohup, SIGINT in the background of a
-    script.
+    script. In another thread than the main one, which alone may set handlers, nothing changes.
     """
+    if threading.current_thread() is not threading.main_thread():
+        return {}
     heeded = [number for number in numbers if number is not None and signal.getsignal(number) is not signal.SIG_IGN]
     return {number: signal.signal(number, handler) for number in heeded}
 
