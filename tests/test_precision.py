@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from translate import precision
 from translate.device import resolve_device
-from translate.precision import resolve_precision
+from translate.precision import autocast, resolve_precision
 
 CPU = torch.device("cpu")
 
@@ -39,6 +39,12 @@ def test_a_gpu_trains_in_bfloat16_if_it_has_it(
     assert [resolve_device(name).type for name in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
     assert resolve_precision("auto", torch.device("cuda"), rows=1, width=1) is dtype
     assert resolve_precision("float32", torch.device("cuda"), rows=1, width=1) is torch.float32
+
+
+def test_float32_is_not_what_a_caller_casts_to() -> None:
+    numbers = torch.ones(2, 2)
+    with torch.autocast("cpu", torch.bfloat16), autocast(torch.float32, CPU):
+        assert (numbers @ numbers).dtype is torch.float32
 
 
 def test_float32_by_name_is_not_measured() -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from translate.commands.signals import send_to_main_thread
-from translate.threads import divided, worker_count, worker_threads
+from translate.threads import divided, own_threads, worker_count, worker_threads
 
 CPU = torch.device("cpu")
 
@@ -38,6 +38,30 @@ def test_a_pool_of_threads_leaves_this_one_its_share(two_threads: None) -> None:
     with worker_threads(1, share=1) as pool:
         assert pool.submit(torch.get_num_threads).result() == 1
     assert torch.get_num_threads() == 2
+
+
+def test_shares_that_overlap_leave_later_threads_as_many_as_before(two_threads: None) -> None:
+    torch.set_num_threads(16)
+
+    def seen_by_a_new_thread() -> int:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(torch.get_num_threads).result()
+
+    entered, left = threading.Event(), threading.Event()
+
+    def overlap() -> int:
+        with own_threads(4):
+            entered.set()
+            assert left.wait(10)
+        return torch.get_num_threads()
+
+    with ThreadPoolExecutor(1) as pool:
+        with own_threads(8):
+            other = pool.submit(overlap)  # It begins with 8.
+            assert entered.wait(10)
+        left.set()
+        assert other.result() == 16
+    assert seen_by_a_new_thread() == torch.get_num_threads() == 16
 
 
 @pytest.mark.parametrize("workers", [1, 2])

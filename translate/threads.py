@@ -7,7 +7,7 @@ a part of the work by itself.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from threading import Event
+from threading import Event, Lock
 from typing import TypeVar
 
 import numpy as np
@@ -45,15 +45,42 @@ def worker_threads(count: int, *, share: int, name: str = "worker") -> ThreadPoo
     return ThreadPoolExecutor(count, name, initializer=torch.set_num_threads, initargs=(share,))
 
 
+class _Users:
+    """How many threads have set their share of PyTorch's threads, and how many PyTorch has while none has.
+
+    The number that one thread sets is also the one with which new threads start. So the last user restores it: each
+    restoring what it found would leave a lower one, where their times overlap.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._count = self._usual = 0
+
+    def enter(self) -> None:
+        with self._lock:
+            self._usual = self._usual if self._count else torch.get_num_threads()
+            self._count += 1
+
+    def leave(self, own: int) -> None:
+        """`own` is how many the calling thread had before."""
+        with self._lock:
+            self._count -= 1
+            torch.set_num_threads(own if self._count else self._usual)
+
+
+_USERS = _Users()
+
+
 @contextmanager
 def own_threads(share: int) -> Iterator[None]:
     """Let operations of the calling thread use `share` threads of PyTorch inside."""
-    usual = torch.get_num_threads()
+    own = torch.get_num_threads()
+    _USERS.enter()
     torch.set_num_threads(share)
     try:
         yield
     finally:
-        torch.set_num_threads(usual)
+        _USERS.leave(own)
 
 
 def no_check() -> None:

@@ -73,6 +73,12 @@ def test_it_can_be_stopped_before_each_batch() -> None:
     assert len(checks) == len(found) == 10
 
 
+def test_it_runs_in_float32_whatever_the_caller_casts_to() -> None:
+    alone = log_probabilities(random_model(), SOURCES, TARGETS, config())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert log_probabilities(random_model(), SOURCES, TARGETS, config()).tolist() == alone.tolist()
+
+
 def test_two_workers_find_the_same_as_one(two_threads: None) -> None:
     model = random_model()
     found = log_probabilities(model, SOURCES, TARGETS, config(batch_tokens=60))

@@ -125,6 +125,14 @@ def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
 
 
 @pytest.mark.parametrize("search_by", SEARCHES)
+def test_it_runs_in_float32_whatever_the_caller_casts_to(search_by: str) -> None:
+    model, sources = random_model(), random_sources(40)
+    alone = search(model, sources, config(search=search_by))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert search(model, sources, config(search=search_by)) == alone
+
+
+@pytest.mark.parametrize("search_by", SEARCHES)
 def test_two_workers_find_the_same_as_one(search_by: str, two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
     model, sources = random_model(), random_sources(40)
     searchers: set[str] = set()

@@ -19,6 +19,7 @@ from translate.data.dataset import Dataset, EncodedText, Ids, Indices
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.limits import batch_tokens, tokens_read, tokens_scored
 from translate.model.build import Model
+from translate.precision import autocast
 from translate.threads import divided, no_check, workers_for
 
 R = TypeVar("R")
@@ -79,7 +80,8 @@ def teacher_forced(
     def measured(places: Indices, check: Callable[[], None]) -> tuple[Indices, R]:
         check()
         batch = make_batch(pairs, places).to(device)
-        logits_NV = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
-        return places, measure(batch, logits_NV)
+        with autocast(torch.float32, device):
+            logits_NV = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
+            return places, measure(batch, logits_NV)
 
     return divided(measured, [order[start:stop] for start, stop in bounds], workers, check)

@@ -21,6 +21,7 @@ from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.limits import batch_tokens, most_written, tokens_read
 from translate.decoding.sampling import sample
 from translate.model.build import Model
+from translate.precision import autocast
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 from translate.threads import divided, no_check, workers_for
 
@@ -61,7 +62,8 @@ def search(
     batches = [order[start:stop] for start, stop in bounds]
 
     def search_places(places: NDArray[np.integer], check: Callable[[], None]) -> list[list[Hypothesis]]:
-        return _search_batch(model, [sources[place] for place in places], first + places, config, n_best, check)
+        with autocast(torch.float32, device):
+            return _search_batch(model, [sources[place] for place in places], first + places, config, n_best, check)
 
     found = [[Hypothesis((), 0.0, 0.0, finished=True)] for _ in sources]
     for places, results in zip(batches, divided(search_places, batches, workers, check), strict=True):
