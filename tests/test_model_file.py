@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -81,6 +82,28 @@ def test_weights_are_copied_and_not_shared() -> None:
     with torch.no_grad():
         model.projection.weight.zero_()
     assert saved.weights["target_embedding.tokens.weight"].any()
+
+
+def test_only_the_weights_of_such_a_model_are_saved(path: Path) -> None:
+    saved, before = new_model(), path.read_bytes()
+    some = dict([*saved.weights.items()][1:])
+    for wrong in ({}, some, {**saved.weights, "more": torch.ones(1)}, {n: w[:1] for n, w in saved.weights.items()}):
+        with pytest.raises(CheckpointError, match="the weights do not fit the model's settings: "):
+            replace(saved, weights=wrong).save(path)
+    assert path.read_bytes() == before
+
+
+def test_what_is_shown_of_a_model_is_what_people_want_to_know() -> None:
+    assert repr(new_model()) == f"SavedModel(about={ABOUT})"
+
+
+def test_models_are_made_in_float32_whatever_the_default_is() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        weights = weights_of(new_model().model())
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {weight.dtype for weight in weights.values()} == {torch.float32}
 
 
 def test_weights_that_do_not_fit() -> None:

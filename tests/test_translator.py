@@ -12,6 +12,7 @@ import pytest
 import torch
 from saved_models import ENGLISH, GERMAN, save_model
 
+import translate
 from translate import Translator
 from translate.config.data import FilterConfig
 from translate.decoding.rescore import log_probabilities
@@ -70,12 +71,23 @@ def test_as_many_lines_come_out_as_go_in(translator: Translator, search: str) ->
     assert all(len(text.splitlines()) <= 1 for text in found)
 
 
+def test_paths_and_devices_of_any_type(tmp_path: Path) -> None:
+    path = save_model(tmp_path / "model.safetensors")
+    for where in (path, str(path), [path]):
+        assert Translator.load(where, torch.device("cpu")).device == torch.device("cpu")
+    assert translate.__all__ == [name for name in dir(translate) if name == "Translator"]  # for completion
+
+
 def test_one_text_is_no_list_of_lines(translator: Translator) -> None:
     for call in (translator.translate, lambda text: translator.n_best(text, 1)):
         with pytest.raises(TypeError, match=r"'ein Hund' is a single text; give a list: \[text\]"):
             call("ein Hund")
         with pytest.raises(TypeError, match=r"a mapping is no list of lines, .* give a list: \[text\]"):
             call({"de": "ein Hund"})
+        with pytest.raises(TypeError, match=r"b'ein Hund' is a single text; give a list: \[text\]"):
+            call(b"ein Hund")
+        with pytest.raises(TypeError, match=r"a set has no order .* give a list: \[text\]"):
+            call({"ein Hund", "eine Katze"})
 
 
 def test_lines_that_can_be_read_but_once(translator: Translator) -> None:
@@ -341,8 +353,20 @@ def test_settings_out_of_range(translator: Translator, asked: dict[str, Any], me
 def test_settings_may_be_given_one_by_one(translator: Translator) -> None:
     lines = ["ein Hund bellt"]
     assert translator.n_best(lines, 3, beam_size=7) == translator.n_best(lines, 3, translator.settings(beam_size=7))
+    by_name = translator.log_probabilities(["Hund " * 9], ["dog"], max_source=3)
+    assert by_name == translator.log_probabilities(["Hund " * 9], ["dog"], translator.settings(max_source=3))
+    assert by_name != translator.log_probabilities(["Hund " * 9], ["dog"])
     with pytest.raises(TypeError, match="settings are given twice"):
         translator.n_best(lines, 3, translator.settings(), beam_size=7)
+
+
+@pytest.mark.parametrize("odd", [{"beam_size": 3}, "greedy"])
+def test_settings_as_a_whole_are_those_of_decoding(odd: Any, translator: Translator) -> None:
+    message = re.escape(f"settings are given as {odd!r}; give them by name (beam_size=8), or those of settings()")
+    with pytest.raises(TypeError, match=message):
+        translator.n_best(["ein Hund"], 1, odd)
+    with pytest.raises(TypeError, match=message):
+        translator.log_probabilities(["ein Hund"], ["a dog"], odd)
 
 
 def test_numbers_of_numpy_are_numbers(translator: Translator) -> None:
@@ -354,8 +378,9 @@ def test_numbers_of_numpy_are_numbers(translator: Translator) -> None:
 
 @pytest.mark.parametrize("n", [2.0, "3", None])
 def test_a_number_of_translations_that_is_not_whole(n: Any, translator: Translator) -> None:
-    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
-        translator.n_best(["der Hund"], n)
+    for numbers in ({"n": n}, {"n": 1, "first_line": n}):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            translator.n_best(["der Hund"], **numbers)
 
 
 def test_n_best(translator: Translator) -> None:

@@ -35,3 +35,7 @@ def __getattr__(name: str) -> Any:
 
         return Translator
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -4,7 +4,7 @@ Nothing else is needed to translate: not the corpus, not the config file, not to
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +23,20 @@ from translate.text.vocabulary import EOS, PAD, SPECIALS
 FORMAT = "translate model 1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SavedModel:
     """What a model file holds. `about` is for people: data variant, commit, step, validation scores."""
 
-    config: Config
-    source: Codec
-    target: Codec
-    weights: dict[str, Tensor]
+    config: Config = field(repr=False)
+    source: Codec = field(repr=False)
+    target: Codec = field(repr=False)
+    weights: dict[str, Tensor] = field(repr=False)
     about: dict[str, Any]
 
     def save(self, path: str | Path) -> None:
-        """Write the file. CheckpointError if that fails."""
+        """Write the file. CheckpointError if that fails, or if the weights are not those of such a model."""
+        with torch.device("meta"):
+            check_weights(fresh_model(self.config, self.source, self.target), self.weights)
         values = {
             "format": FORMAT,
             "about": self.about,
@@ -89,7 +91,8 @@ class WithoutDrawing(TorchFunctionMode):
 def fresh_model(config: Config, source: Codec, target: Codec) -> Model:
     """A model with fresh weights for these settings and vocabularies."""
     sizes = {"source_size": len(source.vocabulary), "target_size": len(target.vocabulary)}
-    return build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
+    # Whatever the default dtype of the process is.
+    return build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS)).float()
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -99,11 +102,16 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy `weights` into the model's own tensors, so that ties stay tied. CheckpointError if they do not fit."""
+    check_weights(model, weights)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name])
+
+
+def check_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """CheckpointError if `weights` have other names or shapes than those of the model (see `weights_of`)."""
     own = dict(model.named_parameters())
     wrong = sorted(own.keys() ^ weights.keys())
     wrong += [name for name in own if name in weights and own[name].shape != weights[name].shape]
     if wrong:
         raise CheckpointError(f"the weights do not fit the model's settings: {', '.join(wrong[:5])}")
-    with torch.no_grad():
-        for name, parameter in own.items():
-            parameter.copy_(weights[name])

@@ -67,7 +67,7 @@ class Translator:
         self._in_batches_that_fit = FittingBatches()
 
     @classmethod
-    def load(cls, path: str | Path | Sequence[str | Path], device: str = "auto") -> "Translator":
+    def load(cls, path: str | Path | Sequence[str | Path], device: str | torch.device = "auto") -> "Translator":
         """Read a model file, or several as an ensemble.
 
         Raises:
@@ -80,7 +80,7 @@ class Translator:
         if not paths:
             raise ValueError("no model file is given")
         prepare_cpu()
-        where = resolve_device(device)
+        where = resolve_device(str(device))
         with explained_lack_of_memory(lambda: "for the model's weights; free some memory, or use another device"):
             first, *others = (SavedModel.load(Path(each)) for each in paths)
             for each, other in zip(paths[1:], others, strict=True):
@@ -132,15 +132,14 @@ class Translator:
         `first_line` is the number of the first of `lines`, for warnings and for sampling.
 
         Raises:
-            TypeError: `lines` is a single text, one of them is not text, or `n` is not a whole number.
+            TypeError: `lines` is a single text, one of them is not text, `n` or `first_line` is not a whole number, or
+                settings are given twice.
             ValueError: `n` or `first_line` is less than 1.
             ConfigError: greedy search, or a beam narrower than `n`, cannot give that many. Sampling can.
             DataError: memory runs out with a single sentence.
         """
-        if settings is not None and asked:
-            raise TypeError(f"settings are given twice; give {', '.join(asked)} to settings()")
         lines = texts(lines)
-        settings = settings or self.settings(**asked)
+        settings = self._settings(settings, asked)
         return self.n_best_of_ids(self.saved.source.encode(lines), n, settings, first_line=first_line)
 
     def n_best_of_ids(
@@ -152,7 +151,7 @@ class Translator:
         first_line: int = 1,
     ) -> list[list[Translation]]:
         """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
-        n = operator.index(n)
+        n, first_line = operator.index(n), operator.index(first_line)
         if n < 1 or first_line < 1:
             raise ValueError(f"n and first_line must be at least 1, not {n} and {first_line}")
         if n > MOST:
@@ -184,10 +183,11 @@ class Translator:
         settings: DecodingConfig | None = None,
         *,
         first_line: int = 1,
+        **asked: str | int | float | None,
     ) -> list[float]:
         """The natural logarithm of the probability of each line's translation, including its end.
 
-        `settings` and `first_line` are as in `n_best`; of the settings, only those count that limit how much of a
+        Settings and `first_line` are as in `n_best`; of the settings, only those count that limit how much of a
         line is read, and how long a translation may be. The probability is that of the tokens that the tokenizer makes
         of the text, although other tokens may spell the same text; 0 for more tokens than any search with these
         settings would give. A word that is not in the vocabulary counts as the token for unknown words.
@@ -204,7 +204,7 @@ class Translator:
             )
         if len(lines) != len(translations):
             raise DataError(f"{len(lines)} lines and {len(translations)} translations: give one for each line")
-        settings = settings or self.config.decoding
+        settings = self._settings(settings, asked)
         sources = self.saved.source.encode(lines)
         targets = self.saved.target.encode(translations)
         warn_of_sources(self.saved, sources, self._limits(settings), first_line)
@@ -238,6 +238,20 @@ class Translator:
                 raise ConfigError(f"{chosen} search has no {' and no '.join(idle)}; leave it out, or use {kind} search")
         return config.decoding
 
+    def _settings(
+        self, settings: DecodingConfig | None, asked: Mapping[str, str | int | float | None]
+    ) -> DecodingConfig:
+        """Those given as a whole, or one by one. TypeError if they are given in both ways, or in another."""
+        if settings is None:
+            return self.settings(**asked)
+        if not isinstance(settings, DecodingConfig):
+            raise TypeError(
+                f"settings are given as {settings!r}; give them by name (beam_size=8), or those of settings()"
+            )
+        if asked:
+            raise TypeError(f"settings are given twice; give {', '.join(asked)} to settings()")
+        return settings
+
     def unknown_words(self, line: str) -> list[str]:
         """The words of a line that are not in the vocabulary, and therefore all look the same to the model."""
         return self.saved.source.unknown(line)
@@ -269,12 +283,14 @@ class Translator:
 def texts(lines: Iterable[str]) -> list[str]:
     """All of `lines`, which may be an iterator.
 
-    TypeError if a line is not text, or if a single text or a mapping is given: both are iterables of strings, too.
+    TypeError if a line is not text, or if a single text, a mapping or a set is given: they are iterables, too.
     """
-    if isinstance(lines, str):
+    if isinstance(lines, str | bytes):
         raise TypeError(f"{lines[:40]!r} is a single text; give a list: [text]")
     if isinstance(lines, Mapping):
         raise TypeError("a mapping is no list of lines, and its keys are not text to translate; give a list: [text]")
+    if isinstance(lines, set | frozenset):
+        raise TypeError("a set has no order in which translations could be returned; give a list: [text]")
     lines = list(lines)
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, str):

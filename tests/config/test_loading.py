@@ -1,4 +1,5 @@
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,13 @@ def test_an_empty_file_gives_the_defaults_with_the_folders_of_the_project() -> N
     assert config.data == DataConfig(root=project_root() / "data", cache=checkpoints / ".cache")
     assert config.training == TrainingConfig(best="bleu")
     assert config.model_copy(update={"output": None, "data": DataConfig(), "training": TrainingConfig()}) == Config()
+
+
+def test_a_path_may_be_text_but_overrides_are_a_list() -> None:
+    path = project_root() / "configs" / "demo.yaml"
+    assert load_config(str(path), ["seed=3"]) == load_config(path, ["seed=3"])
+    with pytest.raises(TypeError, match=re.escape("the overrides are a single text; give a list: ['seed=3']")):
+        load_config(path, "seed=3")
 
 
 def test_labels_are_best_by_accuracy_unless_something_else_is_asked_for() -> None:

@@ -32,11 +32,14 @@ from translate.paths import checkpoints, is_utf8, project_root, resolved
 MANY = 5  # unknown keys, from which on a config seems to be that of another toolkit
 
 
-def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """The config in a YAML file, with overrides such as `training.optimizer.lr=3e-4`; every path in it is absolute.
 
-    Raises a ConfigError that lists all problems.
+    Raises a ConfigError that lists all problems, and a TypeError if the overrides are a single text.
     """
+    if isinstance(overrides, str):
+        raise TypeError(f"the overrides are a single text; give a list: [{overrides!r}]")
+    path = Path(path)
     problems: list[str] = []
     given = _read(path, (), problems)
     overriding = Given({}, "overrides", Path.cwd())
