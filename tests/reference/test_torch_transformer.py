@@ -15,6 +15,7 @@ from translate.model.transformer import Transformer
 
 PAD = 1
 VOCABULARY = 23
+SEEN = torch.ones(1, 1, 1, 2, dtype=torch.bool)
 
 
 def small_transformer(norm: str, activation: str) -> Transformer:
@@ -234,6 +235,13 @@ def test_attention_that_sees_nothing_gathers_zeros(training: bool) -> None:
     x_BTD = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))
     found = attention(x_BTD, attention.keys_values(x_BTD), mask_B1TS=torch.zeros(1, 1, 1, 3, dtype=torch.bool))
     assert torch.equal(found, attention.output.bias.expand(1, 3, 8))
+
+
+@pytest.mark.parametrize("mask", [{"mask_B1TS": torch.ones(1, 1, 1, 2)}, {"mask_B1TS": SEEN, "causal": True}])
+def test_attention_takes_no_numbers_for_a_mask_and_none_beside_the_causal_one(mask: dict[str, Any]) -> None:
+    attention, x_BTD = MultiHeadAttention(d_model=4, heads=2, dropout=0.0), torch.ones(1, 2, 4)
+    with pytest.raises(AssertionError, match="a mask of bool, or causal"):
+        attention(x_BTD, attention.keys_values(x_BTD), **mask)
 
 
 @pytest.mark.parametrize("explicit", [True, False])

@@ -120,10 +120,12 @@ class MultiHeadAttention(nn.Module):
         """Attention of every position of `x_BTD`, whose first position is `start`, to the positions of `kv`: (B, T, D).
 
         `kv` and the mask may have fewer rows than x: then each of their rows serves the same number of consecutive
-        rows of x (the hypotheses of a beam). In `mask_B1TS`, T may be 1 if the mask is the same for all queries. With
-        `causal`, which excludes a mask, query t attends to keys 0 to t. If all keys of a query are masked, its heads
-        give zeros, not NaN.
+        rows of x (the hypotheses of a beam). `mask_B1TS` is True where a query may attend to a key; T may be 1 if it is
+        the same for all queries. With `causal`, which excludes a mask, query t attends to keys 0 to t. If all keys of a
+        query are masked, its heads give zeros, not NaN.
         """
+        # PyTorch's operator takes numbers, too, and adds them to the scores.
+        assert mask_B1TS is None or (mask_B1TS.dtype is torch.bool and not causal), "a mask of bool, or causal"
         q_BHTK = self._queries(x_BTD, kv, start)
         if self.explicit and self.training and x_BTD.device.type == "cpu":
             attended_BHTV = self._attend(q_BHTK, *kv, mask_B1TS=mask_B1TS, causal=causal)
