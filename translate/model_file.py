@@ -34,9 +34,9 @@ class SavedModel:
     about: dict[str, Any]
 
     def save(self, path: str | Path) -> None:
-        """Write the file. CheckpointError if that fails, or if the weights are not those of such a model."""
-        with torch.device("meta"):
-            check_weights(fresh_model(self.config, self.source, self.target), self.weights)
+        """Write the file. CheckpointError if that fails, or if there are no weights."""
+        if not self.weights:  # as in Translator.saved
+            raise CheckpointError(f"cannot write {path}: the model has no weights here; take it from SavedModel.load")
         values = {
             "format": FORMAT,
             "about": self.about,
@@ -102,16 +102,11 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy `weights` into the model's own tensors, so that ties stay tied. CheckpointError if they do not fit."""
-    check_weights(model, weights)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name])
-
-
-def check_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """CheckpointError if `weights` have other names or shapes than those of the model (see `weights_of`)."""
     own = dict(model.named_parameters())
     wrong = sorted(own.keys() ^ weights.keys())
     wrong += [name for name in own if name in weights and own[name].shape != weights[name].shape]
     if wrong:
         raise CheckpointError(f"the weights do not fit the model's settings: {', '.join(wrong[:5])}")
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(weights[name])

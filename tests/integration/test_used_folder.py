@@ -12,7 +12,7 @@ from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, sigte
 from translate import validation as validation_module
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.model_file import SavedModel
-from translate.pipeline import train
+from translate.pipeline import train, train_together
 from translate.runs import RunFolder
 from translate.training import learner as learner_module
 from translate.training.tracking import MetricsLog
@@ -165,7 +165,7 @@ def test_a_run_is_not_overwritten_by_accident(tiny: TinyProject) -> None:
     stop(sigterm, update(2), tiny)
     before = contents(tiny.folder / "run")
     with pytest.raises(CheckpointError) as caught:
-        train(tiny.config())
+        train_together(tiny.config())
     assert str(caught.value) == (
         f"{tiny.folder}/run already holds a run; --resume continues it, --overwrite replaces it, "
         "output=… uses another folder"
