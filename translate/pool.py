@@ -131,9 +131,8 @@ answer_all()
 
 def answer_all() -> None:
     """The main loop of a worker process: read the work and then pieces from standard input, and write the results."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # Standard output becomes standard error: nothing printed is taken for an answer.
-    with suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, BrokenPipeError), os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # Standard output becomes standard error: nothing printed is taken for an answer.
         work = pickle.load(sys.stdin.buffer)
         while True:
             piece = pickle.load(sys.stdin.buffer)
