@@ -47,6 +47,16 @@ def test_float32_is_not_what_a_caller_casts_to() -> None:
         assert (numbers @ numbers).dtype is torch.float32
 
 
+def test_inside_a_callers_autocast_weights_are_cast_anew_after_each_update() -> None:
+    weight = torch.ones(2, 2, requires_grad=True)
+    with torch.autocast("cpu", enabled=False):  # PyTorch forgets cast weights at its end only.
+        for value in (1.0, 3.0):
+            with torch.no_grad():
+                weight.fill_(value)
+            with autocast(torch.bfloat16, CPU):
+                assert (torch.ones(2, 2) @ weight).unique().tolist() == [2 * value]
+
+
 def test_float32_by_name_is_not_measured() -> None:
     with Products() as products:
         assert resolve_precision("float32", CPU, rows=100, width=16) is torch.float32

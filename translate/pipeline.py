@@ -22,7 +22,7 @@ from translate.errors import CheckpointError, ConfigError, TrainingError
 from translate.model.build import Model
 from translate.model_file import SavedModel, weights_of
 from translate.paths import commit
-from translate.precision import name_of, resolve_precision
+from translate.precision import autocast, name_of, resolve_precision
 from translate.preparing import PreparedText, helpers_for, plan_batches, prepare_text, training_set, with_max_ratio
 from translate.resuming import is_place, progress_to_resume, refuse_changed_settings
 from translate.runs import RunFolder, would_be_replaced
@@ -60,7 +60,9 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         raise ConfigError("output or data.cache is not set, and only load_config has defaults for them")
     if (count := config.processes or 1) > 1:
         log.warning("processes: %d is for scripts/train.py; from Python, one process trains", count)
-    with RunFolder.of(config).exclusive(), own_threads(torch.get_num_threads()):
+    # Backward passes and optimizers, too, would compute in what a caller's autocast says.
+    full = autocast(torch.float32, resolve_device(config.device))
+    with RunFolder.of(config).exclusive(), own_threads(torch.get_num_threads()), full:
         return train_together(config, resume=resume, overwrite=overwrite)
 
 

@@ -3,7 +3,8 @@
 import logging
 import math
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -95,8 +96,17 @@ def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
     return max(seconds, 1e-9) / uses  # The clock may be too coarse.
 
 
-def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[None]:
+@contextmanager
+def autocast(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
     """Compute in `dtype` inside, with PyTorch's autocast; weights stay float32. In float32, a caller's ends here."""
     if dtype is torch.float32:
-        return torch.autocast(device.type, enabled=False)
-    return torch.autocast(device.type, dtype)
+        context = torch.autocast(device.type, enabled=False)
+    else:
+        context = torch.autocast(device.type, dtype)
+    try:
+        with context:
+            yield
+    finally:
+        # PyTorch does so only at the end of the outermost autocast: inside a caller's, weights that have been updated
+        # would be taken for what they were at first.
+        torch.clear_autocast_cache()

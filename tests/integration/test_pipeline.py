@@ -68,6 +68,14 @@ def test_training_in_a_thread_of_a_program(tiny: TinyProject) -> None:
         assert pool.submit(train, tiny.config("training.max_steps=1")).result().model.is_file()
 
 
+@pytest.mark.parametrize("settings", [{"precision": "float32", "r_drop": 1.0}, {"precision": "bfloat16"}])
+def test_a_callers_autocast_changes_no_training(settings: dict[str, Any], tiny: TinyProject) -> None:
+    config = tiny.config("training.max_steps=6", *(f"training.{key}={value}" for key, value in settings.items()))
+    weights = SavedModel.load(train(config).model).weights
+    with torch.autocast("cpu", torch.bfloat16):
+        assert_same_tensors(SavedModel.load(train(config, overwrite=True).model).weights, weights)
+
+
 @pytest.mark.usefixtures("two_threads")
 def test_from_python_one_process_trains_and_has_as_many_threads_afterwards_as_before(
     tiny: TinyProject, caplog: pytest.LogCaptureFixture
