@@ -54,7 +54,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
 
     Raises:
         TranslateError: something is wrong that the user can fix.
-        Interrupted: a signal came; the run is saved. Without a handler for it, a loop over several runs goes on.
+        Interrupted: a signal came; the run is saved. A loop over several runs ends, too, unless it catches this.
     """
     if config.output is None or config.data.cache is None:
         raise ConfigError("output or data.cache is not set, and only load_config has defaults for them")
