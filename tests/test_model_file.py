@@ -95,6 +95,10 @@ def test_what_is_shown_of_a_model_is_what_people_want_to_know() -> None:
     assert repr(new_model()) == f"SavedModel(about={ABOUT})"
 
 
+def test_models_may_be_keys_though_tensors_cannot_be_compared_as_a_whole() -> None:
+    assert len({new_model(), new_model()}) == 2
+
+
 def test_models_are_made_in_float32_whatever_the_default_is() -> None:
     torch.set_default_dtype(torch.float64)
     try:

@@ -64,6 +64,15 @@ def test_shares_that_overlap_leave_later_threads_as_many_as_before(two_threads: 
     assert seen_by_a_new_thread() == torch.get_num_threads() == 16
 
 
+def test_a_share_inside_another_leaves_that_one_as_it_was(two_threads: None) -> None:
+    torch.set_num_threads(16)
+    with own_threads(8):
+        with own_threads(4):
+            assert torch.get_num_threads() == 4
+        assert torch.get_num_threads() == 8
+    assert torch.get_num_threads() == 16
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_are_in_order(workers: int) -> None:
     assert divided(lambda item, check: item**2, range(20), workers) == [item**2 for item in range(20)]

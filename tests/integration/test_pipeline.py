@@ -76,6 +76,14 @@ def test_a_callers_autocast_changes_no_training(settings: dict[str, Any], tiny: 
         assert_same_tensors(SavedModel.load(train(config, overwrite=True).model).weights, weights)
 
 
+def test_from_python_a_run_may_go_on(tiny: TinyProject) -> None:
+    run = train(tiny.config("training.max_steps=2"))
+    with pytest.raises(CheckpointError, match="already holds a run"):
+        train(tiny.config("training.max_steps=4"))
+    train(tiny.config("training.max_steps=4"), resume=True)
+    assert json.loads(run.finished.read_bytes())["resumed_after"] == 2
+
+
 @pytest.mark.usefixtures("two_threads")
 def test_from_python_one_process_trains_and_has_as_many_threads_afterwards_as_before(
     tiny: TinyProject, caplog: pytest.LogCaptureFixture
