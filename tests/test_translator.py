@@ -88,6 +88,8 @@ def test_one_text_is_no_list_of_lines(translator: Translator) -> None:
             call(b"ein Hund")
         with pytest.raises(TypeError, match=r"a set has no order .* give a list: \[text\]"):
             call({"ein Hund", "eine Katze"})
+        with pytest.raises(TypeError, match="a set has no order"):
+            call(frozenset({"ein Hund"}))
 
 
 def test_lines_that_can_be_read_but_once(translator: Translator) -> None:
