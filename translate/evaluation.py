@@ -179,5 +179,5 @@ def _check_counts(hypotheses: Sequence[object], references: Sequence[object]) ->
             f"{len(hypotheses)} translations cannot be scored against {len(references)} references: "
             "give one reference line for each source line"
         )
-    if len(hypotheses) == 0:  # They may be an array.
+    if not hypotheses:
         raise DataError("there are no translations to score: the source and the reference are empty")

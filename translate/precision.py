@@ -99,12 +99,9 @@ def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
 @contextmanager
 def autocast(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
     """Compute in `dtype` inside, with PyTorch's autocast; weights stay float32. In float32, a caller's ends here."""
-    if dtype is torch.float32:
-        context = torch.autocast(device.type, enabled=False)
-    else:
-        context = torch.autocast(device.type, dtype)
+    full = dtype is torch.float32
     try:
-        with context:
+        with torch.autocast(device.type, enabled=False) if full else torch.autocast(device.type, dtype):
             yield
     finally:
         # PyTorch does so only at the end of the outermost autocast: inside a caller's, weights that have been updated

@@ -76,8 +76,8 @@ def own_threads(share: int) -> Iterator[None]:
     """Let operations of the calling thread use `share` threads of PyTorch inside."""
     own = torch.get_num_threads()
     _USERS.enter()
-    torch.set_num_threads(share)
     try:
+        torch.set_num_threads(share)
         yield
     finally:
         _USERS.leave(own)

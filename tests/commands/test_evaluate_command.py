@@ -202,6 +202,17 @@ def test_a_report_on_something_else_is_not_replaced_without_a_word(
     assert "overwriting" not in run("--split", "test").err
 
 
+@pytest.mark.parametrize("rest", [{}, {"variant": "", "ensemble_with": 5}])
+def test_a_report_that_says_too_little_is_replaced(
+    rest: dict[str, Any], run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    report = {"model": {}, "decoding": {}, "sentences_per_second": 1.0, **rest}
+    (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    said = run("--split", "val", "--search", "greedy")
+    assert said.code == 0
+    assert "overwriting" not in said.err
+
+
 def test_a_report_on_other_references_is_not_replaced_without_a_word(
     run: Callable[..., Outcome], project: Project, tmp_path: Path
 ) -> None:
