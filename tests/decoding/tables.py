@@ -8,8 +8,8 @@ from torch import Tensor
 
 from translate.decoding.greedy import greedy_search
 from translate.decoding.hypothesis import Hypothesis
+from translate.text.vocabulary import BOS, PAD, UNK
 
-UNK, PAD, BOS, EOS = range(4)
 FORBIDDEN = (UNK, PAD, BOS)
 Prefix = tuple[int, ...]
 
@@ -65,4 +65,4 @@ class Table:
 
 def greedy(table: Table, sentences: list[int], limits: list[int], state: TableState | None = None) -> list[Hypothesis]:
     state = state or TableState(sentences)
-    return greedy_search(table, state, limits=torch.tensor(limits), bos=BOS, eos=EOS)
+    return greedy_search(table, state, limits=torch.tensor(limits))

@@ -8,11 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import BOS, EOS, FORBIDDEN, PAD, Prefix, Table, TableState, greedy
+from tables import FORBIDDEN, Prefix, Table, TableState, greedy
 from torch import Tensor
 
 from translate.decoding.beam import beam_search
 from translate.decoding.hypothesis import Hypothesis
+from translate.text.vocabulary import BOS, EOS
 
 
 class Chain(Table):
@@ -46,9 +47,6 @@ def beam(
         length_penalty=alpha,
         n_best=n_best,
         limits=torch.tensor(limits),
-        bos=BOS,
-        eos=EOS,
-        pad=PAD,
     )
 
 

@@ -1,7 +1,9 @@
 """Greedy search, beside the most probable tokens of a table."""
 
 import pytest
-from tables import BOS, EOS, PAD, UNK, Prefix, Table, TableState, greedy
+from tables import Prefix, Table, TableState, greedy
+
+from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
 
 def test_greedy_takes_the_most_probable_token_at_each_step() -> None:

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from tables import BOS, EOS, FORBIDDEN, PAD, Prefix, Table, TableState
+from tables import FORBIDDEN, Prefix, Table, TableState
 from torch import Tensor
 
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.sampling import sample
+from translate.text.vocabulary import BOS, EOS
 
 
 def samples(
@@ -17,16 +18,7 @@ def samples(
 ) -> list[list[Hypothesis]]:
     numbers = torch.rand(max(sentences) + 1, 20, size, generator=torch.Generator().manual_seed(seed)).double()
     state = settings.pop("state", None) or TableState(sentences)
-    return sample(
-        table,
-        state,
-        draws_BTK=numbers[sentences],
-        limits=torch.tensor(limits),
-        bos=BOS,
-        eos=EOS,
-        pad=PAD,
-        **settings,
-    )
+    return sample(table, state, draws_BTK=numbers[sentences], limits=torch.tensor(limits), **settings)
 
 
 def shares(hypotheses: list[Hypothesis]) -> dict[Prefix, float]:
@@ -89,13 +81,7 @@ def test_batch_mates_change_no_sample(size: int) -> None:
     together = samples(table, sentences, limits, size=size)
     numbers = torch.rand(40, 20, size, generator=torch.Generator().manual_seed(0)).double()
     for s in sentences:
-        (alone,) = sample(
-            table,
-            TableState([s]),
-            draws_BTK=numbers[[s]],
-            limits=torch.tensor([limits[s]]),
-            **{"bos": BOS, "eos": EOS, "pad": PAD},
-        )
+        (alone,) = sample(table, TableState([s]), draws_BTK=numbers[[s]], limits=torch.tensor([limits[s]]))
         assert alone == together[s]
 
 
@@ -110,13 +96,8 @@ def test_sentences_that_have_ended_are_dropped() -> None:
 @pytest.mark.parametrize(("number", "place"), [(0.0, 0), (1.0 - 2**-53, -1)])
 def test_the_ends_of_the_numbers_draw_what_is_possible(number: float, place: int) -> None:
     table = Table(seed=7, vocabulary=9, forbidden=(*FORBIDDEN, 8))
-    (hypotheses,) = sample(
-        table,
-        TableState([0]),
-        draws_BTK=torch.full((1, 1, 1), number, dtype=torch.float64),
-        limits=torch.tensor([1]),
-        **{"bos": BOS, "eos": EOS, "pad": PAD},
-    )
+    draws_BTK = torch.full((1, 1, 1), number, dtype=torch.float64)
+    (hypotheses,) = sample(table, TableState([0]), draws_BTK=draws_BTK, limits=torch.tensor([1]))
     allowed = [EOS, 4, 5, 6, 7]
     expected = allowed[place]
     assert hypotheses[0].tokens == (() if expected == EOS else (expected,))

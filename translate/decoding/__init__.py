@@ -1,6 +1,6 @@
 """Search: from a model's next-token log-probabilities to ids.
 
-Read step.py, then hypothesis.py, greedy.py, beam.py and sampling.py, which know no model and need only torch;
+Read step.py, then hypothesis.py, greedy.py, beam.py and sampling.py, which know no model and no settings;
 search.py applies them to the transformer, within limits.py and in batches that fit into memory (fitting.py);
 ensemble.py makes several models into one. rescore.py finds how probable given translations are.
 """

@@ -15,20 +15,12 @@ from torch import Tensor
 
 from translate.decoding.hypothesis import Hypothesis, best_first, length_penalized
 from translate.decoding.step import State, Step
+from translate.text.vocabulary import BOS, EOS, PAD
 
 
 @torch.inference_mode()
 def beam_search(
-    step: Step,
-    state: State,
-    *,
-    beam_size: int,
-    length_penalty: float,
-    limits: Tensor,
-    bos: int,
-    eos: int,
-    pad: int,
-    n_best: int,
+    step: Step, state: State, *, beam_size: int, length_penalty: float, limits: Tensor, n_best: int
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations of each sentence of `state`: finished ones first, each kind best first.
 
@@ -44,12 +36,12 @@ def beam_search(
     device = limits.device
     found: dict[int, list[Hypothesis]] = {}
     searched_B = torch.arange(len(limits), device=device)  # the sentence that each remaining row belongs to
-    beam = _Beam.start(len(limits), beam_size, bos, device)
+    beam = _Beam.start(len(limits), beam_size, device)
     state.reorder(torch.zeros_like(beam.length_BK))
 
     while len(searched_B):
         log_probs_BKV = step(beam.tokens_BKT[:, :, -1], state)
-        parents_BK = beam.extend(log_probs_BKV, eos=eos, pad=pad)
+        parents_BK = beam.extend(log_probs_BKV)
 
         done_B = beam.is_decided(limits, length_penalty, n_best) | (limits < beam.tokens_BKT.shape[2])
         if done_B.any():
@@ -74,12 +66,12 @@ class _Beam:
     finished_BK: Tensor
 
     @classmethod
-    def start(cls, sentences: int, size: int, bos: int, device: torch.device) -> "_Beam":
+    def start(cls, sentences: int, size: int, device: torch.device) -> "_Beam":
         """One empty hypothesis for each sentence, in the first place."""
         log_prob_BK = torch.full((sentences, size), -torch.inf, dtype=torch.float64, device=device)
         log_prob_BK[:, 0] = 0.0
         return cls(
-            tokens_BKT=torch.full((sentences, size, 1), bos, dtype=torch.int64, device=device),
+            tokens_BKT=torch.full((sentences, size, 1), BOS, dtype=torch.int64, device=device),
             log_prob_BK=log_prob_BK,
             length_BK=torch.zeros((sentences, size), dtype=torch.int64, device=device),
             finished_BK=torch.zeros((sentences, size), dtype=torch.bool, device=device),
@@ -91,7 +83,7 @@ class _Beam:
             self.tokens_BKT[rows_B], self.log_prob_BK[rows_B], self.length_BK[rows_B], self.finished_BK[rows_B]
         )
 
-    def extend(self, log_probs_BKV: Tensor, *, eos: int, pad: int) -> Tensor:
+    def extend(self, log_probs_BKV: Tensor) -> Tensor:
         """Replace the hypotheses with their K best continuations; returns the parents of these, BK."""
         size = self.log_prob_BK.shape[1]
         # Among equals, max takes the first, as greedy search does, but topk takes any: tell it which one to put first.
@@ -103,7 +95,7 @@ class _Beam:
         # A finished hypothesis has just one: itself, with padding.
         best_BKC = best_BKC.masked_fill(self.finished_BK[:, :, None], -torch.inf)
         best_BKC[:, :, 0].masked_fill_(self.finished_BK, 0.0)
-        token_BKC = token_BKC.masked_fill(self.finished_BK[:, :, None], pad)
+        token_BKC = token_BKC.masked_fill(self.finished_BK[:, :, None], PAD)
         total_BKC = self.log_prob_BK[:, :, None] + best_BKC
 
         rank_BKC = total_BKC.clone()
@@ -119,7 +111,7 @@ class _Beam:
         self.tokens_BKT = torch.cat([self.tokens_BKT.gather(1, parents_BKT), token_BK[:, :, None]], dim=2)
         self.log_prob_BK = total_BKC.flatten(1).gather(1, chosen_BK)
         self.length_BK = self.length_BK.gather(1, parents_BK) + ~was_finished_BK
-        self.finished_BK = (was_finished_BK | (token_BK == eos)) & self.log_prob_BK.isfinite()
+        self.finished_BK = (was_finished_BK | (token_BK == EOS)) & self.log_prob_BK.isfinite()
         return parents_BK
 
     def is_decided(self, limits: Tensor, length_penalty: float, n_best: int) -> Tensor:

@@ -8,17 +8,11 @@ from torch import Tensor
 
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.step import State, Step
+from translate.text.vocabulary import BOS, EOS
 
 
 @torch.inference_mode()
-def greedy_search(
-    step: Step,
-    state: State,
-    *,
-    limits: Tensor,
-    bos: int,
-    eos: int,
-) -> list[Hypothesis]:
+def greedy_search(step: Step, state: State, *, limits: Tensor) -> list[Hypothesis]:
     """Search all sentences of `state` at once and drop each from the batch when it ends.
 
     `limits` (int64, one for each sentence, at least 1, on the device of the step) are the maximum numbers of tokens,
@@ -27,7 +21,7 @@ def greedy_search(
     device = limits.device
     found: dict[int, Hypothesis] = {}
     searched_B = torch.arange(len(limits), device=device)  # the sentence that each remaining row belongs to
-    tokens_BT = torch.full((len(limits), 1), bos, dtype=torch.int64, device=device)
+    tokens_BT = torch.full((len(limits), 1), BOS, dtype=torch.int64, device=device)
     log_prob_B = torch.zeros(len(limits), dtype=torch.float64, device=device)
 
     while len(searched_B):
@@ -37,12 +31,12 @@ def greedy_search(
         log_prob_B = log_prob_B + best_B
         tokens_BT = torch.cat([tokens_BT, token_B[:, None]], dim=1)
 
-        done_B = (token_B == eos) | (limits <= length)
+        done_B = (token_B == EOS) | (limits <= length)
         if not done_B.any():
             continue
         columns = (searched_B[done_B], tokens_BT[done_B, 1:], log_prob_B[done_B])
         for sentence, tokens, log_prob in zip(*(column.tolist() for column in columns), strict=True):
-            finished = tokens[-1] == eos
+            finished = tokens[-1] == EOS
             found[sentence] = Hypothesis(tuple(tokens[:-1] if finished else tokens), log_prob, log_prob, finished)
 
         rows_B = (~done_B).nonzero().squeeze(1)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from translate.decoding.hypothesis import Hypothesis, best_first
 from translate.decoding.step import State, Step
+from translate.text.vocabulary import BOS, EOS, PAD
 
 
 @torch.inference_mode()
@@ -21,9 +22,6 @@ def sample(
     *,
     draws_BTK: Tensor,
     limits: Tensor,
-    bos: int,
-    eos: int,
-    pad: int,
     temperature: float = 1.0,
     top_k: int | None = None,
 ) -> list[list[Hypothesis]]:
@@ -39,7 +37,7 @@ def sample(
     found: dict[int, list[Hypothesis]] = {}
     searched_B = torch.arange(len(limits), device=device)  # the sentence that each remaining row belongs to
     size = (len(limits), draws_BTK.shape[2])
-    tokens_BKT = torch.full((*size, 1), bos, dtype=torch.int64, device=device)
+    tokens_BKT = torch.full((*size, 1), BOS, dtype=torch.int64, device=device)
     log_prob_BK = torch.zeros(size, dtype=torch.float64, device=device)
     finished_BK = torch.zeros(size, dtype=torch.bool, device=device)
     state.reorder(torch.zeros(size, dtype=torch.int64, device=device))
@@ -50,15 +48,15 @@ def sample(
         token_BK = _draw(log_probs_BKV, draws_BTK[:, length - 1], temperature, top_k)
         own_BK = log_probs_BKV.gather(2, token_BK.unsqueeze(2)).squeeze(2)
         log_prob_BK = log_prob_BK + own_BK.masked_fill(finished_BK, 0.0)
-        tokens_BKT = torch.cat([tokens_BKT, token_BK.masked_fill(finished_BK, pad).unsqueeze(2)], dim=2)
-        finished_BK = finished_BK | (token_BK == eos)
+        tokens_BKT = torch.cat([tokens_BKT, token_BK.masked_fill(finished_BK, PAD).unsqueeze(2)], dim=2)
+        finished_BK = finished_BK | (token_BK == EOS)
 
         done_B = finished_BK.all(1) | (limits <= length)
         if not done_B.any():
             continue
         columns = (searched_B[done_B], tokens_BKT[done_B, :, 1:], log_prob_BK[done_B], finished_BK[done_B])
         for sentence, *rows in zip(*(column.tolist() for column in columns), strict=True):
-            found[sentence] = _ranked(*rows, eos=eos)
+            found[sentence] = _ranked(*rows)
 
         rows_B = (~done_B).nonzero().squeeze(1)
         state.keep(rows_B)
@@ -80,12 +78,10 @@ def _draw(log_probs_BKV: Tensor, draw_BK: Tensor, temperature: float, top_k: int
     return (place_BK1 if token_BKC is None else token_BKC.gather(2, place_BK1)).squeeze(2)
 
 
-def _ranked(
-    tokens_KT: list[list[int]], log_prob_K: list[float], finished_K: list[bool], *, eos: int
-) -> list[Hypothesis]:
+def _ranked(tokens_KT: list[list[int]], log_prob_K: list[float], finished_K: list[bool]) -> list[Hypothesis]:
     """The translations of one sentence."""
     hypotheses = [
-        Hypothesis(tuple(tokens[: tokens.index(eos)] if finished else tokens), log_prob, log_prob, finished)
+        Hypothesis(tuple(tokens[: tokens.index(EOS)] if finished else tokens), log_prob, log_prob, finished)
         for tokens, log_prob, finished in zip(tokens_KT, log_prob_K, finished_K, strict=True)
     ]
     return best_first(hypotheses)

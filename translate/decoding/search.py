@@ -94,18 +94,15 @@ def _search_batch(
 
     match config.search:
         case "greedy":
-            return [[best] for best in greedy_search(step, state, limits=limits, bos=BOS, eos=EOS)]
+            return [[best] for best in greedy_search(step, state, limits=limits)]
         case "beam":
             return beam_search(
                 step,
                 state,
                 beam_size=config.beam_size,
                 length_penalty=config.length_penalty,
-                n_best=n_best,
                 limits=limits,
-                bos=BOS,
-                eos=EOS,
-                pad=PAD,
+                n_best=n_best,
             )
         case "sample":
             return sample(
@@ -115,9 +112,6 @@ def _search_batch(
                 temperature=config.temperature,
                 top_k=config.top_k,
                 limits=limits,
-                bos=BOS,
-                eos=EOS,
-                pad=PAD,
             )
 
 
