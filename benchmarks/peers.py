@@ -67,7 +67,6 @@ from translate.errors import DataError, TranslateError
 from translate.model.build import build_model
 from translate.pipeline import choose_dtype
 from translate.precision import PRECISIONS, name_of
-from translate.text.vocabulary import EOS, PAD, SPECIALS
 from translate.training.distributed import Group
 from translate.training.processes import SINGLE_PROCESS, Processes
 from translate.training.tracking import MetricsLog, NoBar
@@ -181,7 +180,7 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
     if "memory" not in config.training.plain:
         keep_memory(one_heap=dtype is torch.float32)
     sizes = {"source_size": job.source_words, "target_size": job.target_words}
-    model = build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
+    model = build_model(config.model, **sizes)
     begin_like_pytorch(model)
     with (
         tempfile.TemporaryDirectory() as folder,

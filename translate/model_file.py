@@ -18,7 +18,6 @@ from translate.errors import CheckpointError, ConfigError
 from translate.model.build import Model, build_model
 from translate.storage import read_tensors, write_tensors
 from translate.text.codec import Codec
-from translate.text.vocabulary import EOS, PAD, SPECIALS
 
 FORMAT = "translate model 1"
 
@@ -92,7 +91,7 @@ def fresh_model(config: Config, source: Codec, target: Codec) -> Model:
     """A model with fresh weights for these settings and vocabularies."""
     sizes = {"source_size": len(source.vocabulary), "target_size": len(target.vocabulary)}
     # Whatever the default dtype of the process is.
-    return build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS)).float()
+    return build_model(config.model, **sizes).float()
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

@@ -5,13 +5,13 @@ from attention import cross_attention
 
 from translate.config.model import ModelConfig
 from translate.model.build import build_transformer
-from translate.text.vocabulary import EOS, PAD
+from translate.text.vocabulary import EOS
 
 
 def test_each_row_is_what_one_token_of_the_translation_gathers() -> None:
     torch.manual_seed(1)
     config = ModelConfig(d_model=8, ffn=16, heads=2, encoder_layers=1, decoder_layers=3, dropout=0.0)
-    model = build_transformer(config, source_size=9, target_size=9, pad=PAD).eval()
+    model = build_transformer(config, source_size=9, target_size=9).eval()
     weights = cross_attention(model, [4, 5, 6], (7, 8, EOS))
     assert [each.shape for each in weights] == [(2, 3, 4)] * 3  # heads; two tokens and their end; three and theirs
     torch.testing.assert_close(torch.stack(weights).sum(-1), torch.ones(3, 2, 3))

@@ -18,7 +18,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.model.build import build_model
-from translate.text.vocabulary import EOS, PAD, SPECIALS
 from translate.training.processes import SINGLE_PROCESS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +80,7 @@ def test_weights_begin_as_large_as_those_of_the_plain_loop(job: Job) -> None:
     torch.manual_seed(1)
     config = config_from_dict(job.config)
     sizes = {"source_size": job.source_words, "target_size": job.target_words}
-    ours = build_model(config.model, **sizes, pad=PAD, eos=EOS, specials=len(SPECIALS))
+    ours = build_model(config.model, **sizes)
     begin_like_pytorch(ours)
     plain = PlainTransformer(job).transformer.encoder.layers[0].self_attn
     attention = ours.encoder[0].self_attention

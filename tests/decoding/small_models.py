@@ -20,9 +20,8 @@ def random_model(seed: int = 0, **settings: Any) -> Transformer:
     """A transformer with matrices so large that it says something else for each source."""
     sizes = {"d_model": 32, "ffn": 32, "encoder_layers": 1, "decoder_layers": 2, "heads": 2, "tie": "none"}
     torch.manual_seed(seed)
-    model = build_transformer(
-        ModelConfig.model_validate(sizes | settings), source_size=VOCABULARY, target_size=VOCABULARY, pad=PAD
-    )
+    config = ModelConfig.model_validate(sizes | settings)
+    model = build_transformer(config, source_size=VOCABULARY, target_size=VOCABULARY)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 2:

@@ -13,7 +13,7 @@ from translate.model.build import attention, build_transformer
 def test_every_attention_has_the_widths_biases_and_norms_of_the_settings(qkv_bias: bool, qk_norm: bool) -> None:
     widths = {"d_model": 8, "heads": 2, "d_qk": 3, "d_v": 5, "encoder_layers": 1, "decoder_layers": 1}
     config = ModelConfig.model_validate({**widths, "qkv_bias": qkv_bias, "qk_norm": qk_norm})
-    model = build_transformer(config, source_size=9, target_size=9, pad=1)
+    model = build_transformer(config, source_size=9, target_size=9)
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     assert len(attentions) == 3
     for each in attentions:

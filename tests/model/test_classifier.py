@@ -13,7 +13,7 @@ from translate.config.schema import Config
 from translate.decoding.search import search
 from translate.model.build import NORMS, POSITIONS, build_classifier, build_model, build_transformer
 from translate.model.classifier import Classifier
-from translate.text.vocabulary import BOS, EOS, PAD, SPECIALS
+from translate.text.vocabulary import BOS, EOS, SPECIALS
 
 WORDS, LABELS = 19, 5
 FIRST = len(SPECIALS)
@@ -25,7 +25,7 @@ def random_classifier(**settings: Any) -> Classifier:
     """A small one in evaluation mode whose weights are all drawn: no bias is 0, no norm the identity."""
     config = ClassifierConfig.model_validate(SIZES | settings)
     torch.manual_seed(1)
-    model = build_classifier(config, source_size=WORDS, labels=LABELS, pad=PAD, eos=EOS, specials=FIRST)
+    model = build_classifier(config, source_size=WORDS, labels=LABELS)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape), alpha=0.3)
@@ -69,7 +69,7 @@ def test_the_logits_are_those_of_a_slow_loop(norm: str, positions: str) -> None:
 def test_the_encoder_is_that_of_the_transformer() -> None:
     classifier = random_classifier()
     config = ModelConfig.model_validate(SIZES)
-    transformer = build_transformer(config, source_size=WORDS, target_size=WORDS, pad=PAD).eval()
+    transformer = build_transformer(config, source_size=WORDS, target_size=WORDS).eval()
     shared = {name: weight for name, weight in classifier.state_dict().items() if not name.startswith("projection.")}
     assert transformer.load_state_dict(shared, strict=False).unexpected_keys == []
     ids_BS, mask_B11S = random_ids(3, 7), mask_of(7, 2, 5)[:, None, None, :]
@@ -117,7 +117,7 @@ def test_every_parameter_gets_a_gradient_and_no_text_a_nan(norm: str, dtype: tor
 def test_the_kind_of_model_is_built_that_is_asked_for(kind: str) -> None:
     data = "labelled" if kind == "classifier" else "parallel"
     config = Config.model_validate({"model": {"kind": kind, **SIZES}, "data": {"kind": data}})
-    model = build_model(config.model, source_size=WORDS, target_size=FIRST + LABELS, pad=PAD, eos=EOS, specials=FIRST)
+    model = build_model(config.model, source_size=WORDS, target_size=FIRST + LABELS)
     assert type(model).__name__.lower() == kind
     assert model.projection.out_features == (LABELS if kind == "classifier" else FIRST + LABELS)
 
@@ -125,7 +125,7 @@ def test_the_kind_of_model_is_built_that_is_asked_for(kind: str) -> None:
 def test_a_fresh_projection_prefers_no_label() -> None:
     torch.manual_seed(0)
     config = ClassifierConfig(d_model=64, heads=2)
-    model = build_classifier(config, source_size=WORDS, labels=400, pad=PAD, eos=EOS, specials=FIRST)
+    model = build_classifier(config, source_size=WORDS, labels=400)
     assert not model.projection.bias.any()
     assert model.projection.weight.std().item() == pytest.approx((2 / (400 + 64)) ** 0.5, rel=0.03)
 

@@ -78,7 +78,7 @@ def test_nothing_is_dropped_in_evaluation_or_at_zero() -> None:
 def test_each_dropout_of_a_model_is_used_once_with_its_own_rate(norm: str) -> None:
     small: dict[str, Any] = {"d_model": 8, "ffn": 8, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "norm": norm}
     config = ModelConfig(**small, dropout=0.1, attention_dropout=0.2, ffn_dropout=0.3)
-    model = build_transformer(config, source_size=9, target_size=9, pad=1)
+    model = build_transformer(config, source_size=9, target_size=9)
     used: list[tuple[str, float]] = []
     for name, module in model.named_modules():
         if isinstance(module, Dropout):

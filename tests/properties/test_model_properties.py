@@ -31,7 +31,7 @@ def random_model(
     config = ModelConfig.model_validate(settings | variant | more)
     sizes = (SOURCE_SIZE, SOURCE_SIZE if config.tie == "all" else TARGET_SIZE)
     torch.manual_seed(1)
-    model = build_transformer(config, source_size=sizes[0], target_size=sizes[1], pad=PAD)
+    model = build_transformer(config, source_size=sizes[0], target_size=sizes[1])
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape), alpha=0.2)
@@ -196,7 +196,7 @@ def test_fresh_weights_have_the_scale_of_positions(tie: str) -> None:
     """Scaled token vectors and position vectors weigh alike, and padding is the zero vector."""
     torch.manual_seed(0)
     config = ModelConfig.model_validate({"d_model": 64, "heads": 2, "tie": tie})
-    model = build_transformer(config, source_size=400, target_size=400, pad=PAD)
+    model = build_transformer(config, source_size=400, target_size=400)
     for embedding in (model.source_embedding, model.target_embedding):
         assert (embedding.tokens.weight * embedding.scale).std().item() == pytest.approx(1, abs=0.05)
         assert embedding.positions(0, 50).square().mean().item() == pytest.approx(0.5, abs=0.01)
@@ -207,7 +207,7 @@ def test_fresh_weights_have_the_scale_of_positions(tie: str) -> None:
 def test_a_fresh_projection_prefers_no_token(tie: str) -> None:
     torch.manual_seed(0)
     config = ModelConfig.model_validate({"d_model": 64, "heads": 2, "tie": tie})
-    model = build_transformer(config, source_size=400, target_size=400, pad=PAD)
+    model = build_transformer(config, source_size=400, target_size=400)
     assert not model.projection.bias.any()
     expected = (2 / (400 + 64)) ** 0.5 if tie == "none" else 64**-0.5
     assert model.projection.weight.std().item() == pytest.approx(expected, rel=0.03)
@@ -216,7 +216,7 @@ def test_a_fresh_projection_prefers_no_token(tie: str) -> None:
 def test_fresh_layers_are_xavier_without_biases() -> None:
     torch.manual_seed(0)
     config = ModelConfig.model_validate({"d_model": 64, "heads": 2, "ffn": 256, "d_v": 48})
-    model = build_transformer(config, source_size=400, target_size=400, pad=PAD)
+    model = build_transformer(config, source_size=400, target_size=400)
     for name, layer in [*model.encoder.named_modules(), *model.decoder.named_modules()]:
         if isinstance(layer, nn.Linear):
             assert not layer.bias.any(), name
@@ -339,7 +339,7 @@ def test_tokens_and_learned_positions_start_alike_in_strength(embedding_init: st
     config = ModelConfig.model_validate(
         {"positions": "learned", "embedding_init": embedding_init, "max_positions": 100}
     )
-    embedding = build_transformer(config, source_size=500, target_size=500, pad=1).source_embedding
+    embedding = build_transformer(config, source_size=500, target_size=500).source_embedding
     tokens = embedding.tokens.weight.std().item() * embedding.scale
     positions = embedding.positions.weight_TD.std().item()
     if embedding_init == "normal":

@@ -25,7 +25,7 @@ def small_transformer(norm: str, activation: str) -> Transformer:
         | {"norm": norm, "activation": activation}
     )
     torch.manual_seed(5)
-    model = build_transformer(config, source_size=VOCABULARY, target_size=VOCABULARY, pad=PAD).double()
+    model = build_transformer(config, source_size=VOCABULARY, target_size=VOCABULARY).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, dtype=torch.float64), alpha=0.3)
@@ -292,7 +292,7 @@ def test_turned_queries_and_keys_know_their_distance_and_nothing_else() -> None:
 @pytest.mark.parametrize("eps", [None, 1e-12, 10.0])
 def test_the_norm_on_embeddings(eps: float | None) -> None:
     config = ModelConfig(d_model=16, heads=4, dropout=0.0, embedding_norm_eps=eps)
-    embedding = build_transformer(config, source_size=VOCABULARY, target_size=VOCABULARY, pad=PAD).source_embedding
+    embedding = build_transformer(config, source_size=VOCABULARY, target_size=VOCABULARY).source_embedding
     ids_BT, _ = padded([5, 2], seed=1)
     summed_BTD = embedding.tokens(ids_BT) * 4.0 + sinusoids(8, 16)[3:8]
     expected = summed_BTD if eps is None else nn.functional.layer_norm(summed_BTD, (16,), eps=eps)

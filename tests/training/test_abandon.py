@@ -30,7 +30,7 @@ def checked(kind: str, checks: list[int], most: int) -> Model:
             raise Enough
         checks.append(len(checks))
 
-    model = build_model(CONFIGS[kind], source_size=9, target_size=9, pad=0, eos=3, specials=4)
+    model = build_model(CONFIGS[kind], source_size=9, target_size=9)
     let_blocks_check(model, check)
     return model.train()
 

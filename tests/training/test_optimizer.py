@@ -35,7 +35,7 @@ def small_model(tie: str = "none", positions: str = "sinusoidal") -> nn.Module:
         {"d_model": 8, "ffn": 12, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "max_positions": 10}
         | {"tie": tie, "positions": positions}
     )
-    return build_transformer(config, source_size=9, target_size=9, pad=1)
+    return build_transformer(config, source_size=9, target_size=9)
 
 
 def is_matrix(name: str) -> bool:

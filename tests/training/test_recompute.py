@@ -32,7 +32,7 @@ CPU = torch.device("cpu")
 
 def model_of(config: ModelConfig | ClassifierConfig, dtype: torch.dtype) -> Model:
     torch.manual_seed(1)
-    model = build_model(config, source_size=30, target_size=20, pad=1, eos=3, specials=4)
+    model = build_model(config, source_size=30, target_size=20)
     return model.to(torch.float64 if dtype is torch.float64 else torch.float32)
 
 

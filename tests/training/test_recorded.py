@@ -60,12 +60,12 @@ LABELLED = [[labelled(5, 2, 3, seed=1)], [labelled(7, 1, 2, seed=2), labelled(8,
 def small_model(labels: bool = False) -> Model:
     if not labels:
         return build_translator(**SMALL, positions="rotary")
-    return build_model(ClassifierConfig(**SMALL), source_size=SIZE, target_size=SIZE, pad=PAD, eos=EOS, specials=4)
+    return build_model(ClassifierConfig(**SMALL), source_size=SIZE, target_size=SIZE)
 
 
 def build_translator(**settings: Any) -> Model:
     model = ModelConfig(decoder_layers=1, **settings)
-    return build_model(model, source_size=SIZE, target_size=SIZE, pad=PAD, eos=EOS, specials=4)
+    return build_model(model, source_size=SIZE, target_size=SIZE)
 
 
 def trained(kind: type[Update], training: dict[str, Any], labels: bool = False, **keywords: Any) -> Any:

@@ -11,6 +11,7 @@ from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, Post
 from translate.model.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from translate.model.projection import Projection
 from translate.model.transformer import Embedding, Transformer
+from translate.text.vocabulary import EOS, PAD, SPECIALS
 
 Model = Transformer | Classifier
 
@@ -23,23 +24,17 @@ POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions] | type[N
 }
 
 
-def build_model(
-    config: ModelConfig | ClassifierConfig, *, source_size: int, target_size: int, pad: int, eos: int, specials: int
-) -> Model:
-    """A model with fresh weights for vocabularies of the given sizes.
-
-    `pad` and `eos` are ids in both vocabularies, each of which begins with `specials` special tokens.
-    """
+def build_model(config: ModelConfig | ClassifierConfig, *, source_size: int, target_size: int) -> Model:
+    """A model with fresh weights for vocabularies of the given sizes."""
     if isinstance(config, ClassifierConfig):
-        labels = target_size - specials
-        return build_classifier(config, source_size=source_size, labels=labels, pad=pad, eos=eos, specials=specials)
-    return build_transformer(config, source_size=source_size, target_size=target_size, pad=pad)
+        return build_classifier(config, source_size=source_size, labels=target_size - len(SPECIALS))
+    return build_transformer(config, source_size=source_size, target_size=target_size)
 
 
-def build_transformer(config: ModelConfig, *, source_size: int, target_size: int, pad: int) -> Transformer:
-    """A transformer with fresh weights for vocabularies of the given sizes; `pad` is the id of padding in both."""
-    source_tokens = token_embedding(source_size, config, pad)
-    target_tokens = source_tokens if config.tie == "all" else token_embedding(target_size, config, pad)
+def build_transformer(config: ModelConfig, *, source_size: int, target_size: int) -> Transformer:
+    """A transformer with fresh weights for vocabularies of the given sizes."""
+    source_tokens = token_embedding(source_size, config)
+    target_tokens = source_tokens if config.tie == "all" else token_embedding(target_size, config)
     projection = Projection(config.d_model, target_size)
     nn.init.zeros_(projection.bias)
     if config.tie == "none":
@@ -57,32 +52,30 @@ def build_transformer(config: ModelConfig, *, source_size: int, target_size: int
     )
 
 
-def build_classifier(
-    config: ClassifierConfig, *, source_size: int, labels: int, pad: int, eos: int, specials: int
-) -> Classifier:
+def build_classifier(config: ClassifierConfig, *, source_size: int, labels: int) -> Classifier:
     """A classifier with fresh weights for a source vocabulary of the given size and this number of labels."""
     projection = nn.Linear(config.d_model, labels)
     nn.init.xavier_uniform_(projection.weight)
     nn.init.zeros_(projection.bias)
     return Classifier(
-        source_embedding=embedding(token_embedding(source_size, config, pad), config),
+        source_embedding=embedding(token_embedding(source_size, config), config),
         encoder=[encoder_layer(config) for _ in range(config.encoder_layers)],
         encoder_norm=final_norm(config),
         projection=projection,
-        specials=specials,
-        eos=eos,
+        specials=len(SPECIALS),
+        eos=EOS,
     )
 
 
-def token_embedding(size: int, config: EncoderConfig, pad: int) -> nn.Embedding:
+def token_embedding(size: int, config: EncoderConfig) -> nn.Embedding:
     """Fresh token vectors; the one for padding is zero."""
-    tokens = nn.Embedding(size, config.d_model, padding_idx=pad)
+    tokens = nn.Embedding(size, config.d_model, padding_idx=PAD)
     if config.embedding_init == "xavier":
         nn.init.xavier_uniform_(tokens.weight)
     else:
         # Of length about 1, so that after scaling by the square root of the width they weigh as much as positions.
         nn.init.normal_(tokens.weight, std=config.d_model**-0.5)
-    nn.init.zeros_(tokens.weight.data[pad])
+    nn.init.zeros_(tokens.weight.data[PAD])
     return tokens
 
 
