@@ -42,7 +42,7 @@ def bare_trainer(
     learner = Learner(model, config, device, dtype, processes, updates_per_epoch=len(plan.epoch(0)))
     selection = ModelSelection(
         learner,
-        validate=lambda model, check: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, 0, "", None, []),
+        validate=lambda model: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, 0, "", None, []),
         save_best=lambda kind, model, validation, step: None,
     )
     states = States(learner, StateStore(folder, 1, Writer()), identity={})

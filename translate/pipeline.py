@@ -4,7 +4,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -246,11 +246,11 @@ def build_selection(
     save_best = BestModel(run.model, config, text.codecs, about, writer)
     last = config.training.average_last
     snapshots = Snapshots(run.snapshots, last, writer) if last else None
-    return ModelSelection(learner, validator(config, text), save_best, snapshots)
+    return ModelSelection(learner, validator(config, text, learner.guard.check), save_best, snapshots)
 
 
-def validator(config: Config, text: PreparedText) -> Validator:
-    """The validator for this kind of text."""
+def validator(config: Config, text: PreparedText, check: Callable[[], None]) -> Validator:
+    """The validator for this kind of text; `check` raises if the run should stop."""
     kind = LabelValidator if text.valid_set.labelled else TranslationValidator
     return kind(
         text=text.valid,
@@ -259,6 +259,7 @@ def validator(config: Config, text: PreparedText) -> Validator:
         decoding=config.decoding,
         samples=config.training.samples,
         batch=config.training.batch,
+        check=check,
     )
 
 

@@ -36,7 +36,7 @@ class Validator(ABC):
     """Measures the model on one validation text, by greedy search whatever the settings say: beam search is slower.
 
     The loss is computed on batches no larger than those of training, `batch`: whoever lowers these to save memory
-    lowers both.
+    lowers both. `check` is called before each batch, and may raise.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Validator(ABC):
         decoding: DecodingConfig,
         samples: int,
         batch: BatchConfig,
+        check: Callable[[], None],
     ) -> None:
         self.text = text
         self.dataset = dataset
@@ -57,24 +58,25 @@ class Validator(ABC):
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
         self.shown = np.linspace(0, len(dataset), min(samples, len(dataset)), endpoint=False).astype(int).tolist()
         self.max_tokens, self.max_sentences = min(MOST_TOKENS, batch.max_tokens), batch.max_sentences
+        self.check = check
         self.widths = np.maximum(dataset.source.lengths, dataset.target.lengths)
         self._references_that_fit, self._searches_that_fit = FittingBatches(), FittingBatches()
 
     @torch.inference_mode()
-    def __call__(self, model: Model, check: Callable[[], None]) -> Validation:
-        """Measure `model`, which is in evaluation mode. `check` is called before each batch, and may raise.
+    def __call__(self, model: Model) -> Validation:
+        """Measure `model`, which is in evaluation mode.
 
         Raises:
             DataError: memory runs out with a single sentence.
         """
         nll, accuracy = self._references_that_fit(
-            lambda tokens: self._nll_and_accuracy(model, tokens, check),
+            lambda tokens: self._nll_and_accuracy(model, tokens),
             self.max_tokens,
             self.widths.tolist(),
             model.longest,
         )
         found = self._searches_that_fit.with_settings(
-            lambda settings: search(model, self.sources, settings, check=check),
+            lambda settings: search(model, self.sources, settings, check=self.check),
             self.decoding,
             model,
             map(len, self.sources),
@@ -88,7 +90,7 @@ class Validator(ABC):
     def _judge(self, nll: float, accuracy: float, outputs: list[str], truncated: int) -> Validation:
         """How good the model is, given its loss and accuracy on the references, and its own output for each line."""
 
-    def _nll_and_accuracy(self, model: Model, max_tokens: int, check: Callable[[], None]) -> tuple[float, float]:
+    def _nll_and_accuracy(self, model: Model, max_tokens: int) -> tuple[float, float]:
         """Negative log-likelihood per token, and the share of tokens that the model ranks first."""
 
         def measure(batch: Batch, logits_NV: Tensor) -> tuple[float, float, int]:
@@ -97,7 +99,7 @@ class Validator(ABC):
 
         pairs, rows = np.arange(len(self.dataset)), self.max_sentences
         found = teacher_forced(
-            model, self.dataset, pairs, measure, max_tokens=max_tokens, max_sentences=rows, check=check
+            model, self.dataset, pairs, measure, max_tokens=max_tokens, max_sentences=rows, check=self.check
         )
         nll, correct, tokens = np.sum([sums for _, sums in found], axis=0).tolist()
         return nll / tokens, correct / tokens

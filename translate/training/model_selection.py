@@ -15,7 +15,7 @@ from translate.training.learner import Learner
 from translate.training.progress import Validation, describe, perplexity
 from translate.training.snapshots import Snapshots
 
-Validate = Callable[[Model, Callable[[], None]], Validation]
+Validate = Callable[[Model], Validation]
 
 
 class SaveBest(Protocol):
@@ -28,7 +28,7 @@ class ModelSelection:
     """Measures a learner's model, and keeps the best one.
 
     Args:
-        validate: gets the model and a function to call before each batch, which raises if the run should stop.
+        validate: measures the model it gets, in evaluation mode.
         snapshots: if their mean is to be measured, too.
     """
 
@@ -115,7 +115,7 @@ class ModelSelection:
         """Validate a model; if memory runs out with a single sentence, again without what only makes updates faster."""
 
         def found() -> Validation:
-            return self.learner.processes.on_first(lambda: self.validate_model(model, self.learner.guard.check))
+            return self.learner.processes.on_first(lambda: self.validate_model(model))
 
         try:
             return found()
