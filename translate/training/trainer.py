@@ -173,19 +173,12 @@ class Trainer:
     def _update(self, batches: list[Indices], pairs_of_updates: Iterator[Pairs]) -> None:
         """One update of the weights, from the gradients of all `batches` together."""
         started = time.perf_counter()
-        pairs = next(pairs_of_updates)
         progress = self.progress
-        rate = self._learning_rate(progress.step + 1)
-        random = torch.get_rng_state()
-        try:
-            own_sums = self.micro_batches.until_it_fits(lambda: self._gradients_from_zero(batches, pairs), batches)
-        except Interrupted:
-            torch.set_rng_state(random)  # When the run is resumed, it begins with this update.
-            raise
+        own_sums = self._gradients_that_fit(batches, next(pairs_of_updates))
         sums, self.signal = self._of_all_processes(own_sums)
         norm = self.learner.update.clip()
         if math.isfinite(norm):
-            self.learner.update.step(rate)
+            self.learner.update.step(self._learning_rate(progress.step + 1))
             progress.non_finite = 0
             progress.recent.add(sums)
         else:
@@ -199,10 +192,19 @@ class Trainer:
         progress.recent_seconds += seconds
         self.learner.bar.advance()
 
-    def _gradients_from_zero(self, batches: list[Indices], pairs: Pairs) -> Sums:
-        """The gradients of these batches alone, without what an earlier attempt has added up."""
-        self.learner.update.begin()
-        return self._gradients(batches, pairs)
+    def _gradients_that_fit(self, batches: list[Indices], pairs: Pairs) -> Sums:
+        """The same as `_gradients`, from zero, and again in smaller pieces if memory runs out."""
+
+        def from_zero() -> Sums:  # without what an earlier attempt has added up
+            self.learner.update.begin()
+            return self._gradients(batches, pairs)
+
+        random = torch.get_rng_state()
+        try:
+            return self.micro_batches.until_it_fits(from_zero, batches)
+        except Interrupted:
+            torch.set_rng_state(random)  # When the run is resumed, it begins with this update.
+            raise
 
     def _gradients(self, batches: list[Indices], pairs: Pairs) -> Sums:
         """Accumulate the gradients of the batches, divided by the number of target tokens in all of them.
