@@ -45,6 +45,10 @@ class Table:
         logits = 1.5 * torch.randn(self.vocabulary, generator=generator)
         return (logits.round() if self.ties else logits).log_softmax(-1)
 
+    def allowed(self, sentence: int, prefix: Prefix) -> Tensor:
+        """The same for a prefix without bos, and minus infinity for what is forbidden."""
+        return self.next_log_probs(sentence, (BOS, *prefix)).index_fill_(0, self.forbidden, -torch.inf)
+
     def __call__(self, last_tokens_BK: Tensor, state: TableState, /) -> Tensor:
         fed = last_tokens_BK.tolist()
         state.rows_fed.append(len(fed))

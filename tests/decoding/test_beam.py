@@ -2,18 +2,20 @@
 
 import itertools
 import math
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow_searches import assert_same, slow_beam
 from tables import FORBIDDEN, Prefix, Table, TableState, greedy
 from torch import Tensor
 
 from translate.decoding.beam import beam_search
 from translate.decoding.hypothesis import Hypothesis
-from translate.text.vocabulary import BOS, EOS
+from translate.text.vocabulary import EOS
 
 
 class Chain(Table):
@@ -50,32 +52,6 @@ def beam(
     )
 
 
-def never_stopping_beam(table: Table, sentence: int, limit: int, size: int, alpha: float) -> list[Hypothesis]:
-    """The same search for one sentence, slow and obvious: it goes on to the limit whatever has ended."""
-    ended: list[tuple[float, Prefix]] = []
-    live: list[tuple[float, Prefix]] = [(0.0, ())]
-    greedy_prefix: Prefix | None = ()
-    for _ in range(limit):
-        candidates: list[tuple[float, Prefix]] = []
-        for log_probability, prefix in live:
-            row = table.next_log_probs(sentence, (BOS, *prefix)).tolist()
-            allowed = [token for token in range(table.vocabulary) if token not in FORBIDDEN]
-            candidates += [(log_probability + row[token], (*prefix, token)) for token in allowed]
-            if prefix == greedy_prefix:
-                best_token = max(allowed, key=row.__getitem__)
-        if greedy_prefix is not None:
-            greedy_prefix = (*greedy_prefix, best_token)
-        candidates.sort(key=lambda c: (c[1] != greedy_prefix, -c[0]))
-        chosen = candidates[: size - len(ended)]
-        ended += [c for c in chosen if c[1][-1] == EOS]
-        live = [c for c in chosen if c[1][-1] != EOS]
-        if greedy_prefix is not None and greedy_prefix[-1] == EOS:
-            greedy_prefix = None
-    finished = [Hypothesis(tokens[:-1], lp, lp / len(tokens) ** alpha, True) for lp, tokens in ended]
-    cut_off = [Hypothesis(tokens, lp, lp / len(tokens) ** alpha, False) for lp, tokens in live]
-    return [h for group in (finished, cut_off) for h in sorted(group, key=lambda h: -h.score)]
-
-
 def all_finished(table: Table, sentence: int, limit: int, alpha: float) -> list[Hypothesis]:
     """Every finished translation of at most `limit` tokens, best first."""
     words = range(4, table.vocabulary)
@@ -85,12 +61,6 @@ def all_finished(table: Table, sentence: int, limit: int, alpha: float) -> list[
             log_probability = table.log_probability(sentence, (*tokens, EOS))
             hypotheses.append(Hypothesis(tokens, log_probability, log_probability / (length + 1) ** alpha, True))
     return sorted(hypotheses, key=lambda h: -h.score)
-
-
-def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
-    assert [(h.tokens, h.finished) for h in found] == [(h.tokens, h.finished) for h in expected]
-    assert [h.log_probability for h in found] == pytest.approx([h.log_probability for h in expected])
-    assert [h.score for h in found] == pytest.approx([h.score for h in expected])
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -125,7 +95,7 @@ def test_stopping_early_changes_nothing(seed: int, size: int, alpha: float, limi
     n_best = data.draw(st.integers(1, size))
     table = Table(seed, vocabulary=8)
     (found,) = beam(table, [0], [limit], size=size, alpha=alpha, n_best=n_best)
-    assert_same(found, never_stopping_beam(table, 0, limit, size, alpha)[:n_best])
+    assert_same(found, slow_beam(partial(table.allowed, 0), limit, size, alpha)[:n_best])
 
 
 @settings(max_examples=60)

@@ -1,22 +1,18 @@
 """Greedy search, beside the most probable tokens of a table."""
 
-import pytest
-from tables import Prefix, Table, TableState, greedy
+from functools import partial
 
-from translate.text.vocabulary import BOS, EOS, PAD, UNK
+import pytest
+from slow_searches import assert_same, slow_greedy
+from tables import Table, TableState, greedy
+
+from translate.text.vocabulary import BOS, PAD, UNK
 
 
 def test_greedy_takes_the_most_probable_token_at_each_step() -> None:
     table = Table(seed=3)
     for sentence, found in enumerate(greedy(table, list(range(20)), [8] * 20)):
-        tokens: Prefix = ()
-        while len(tokens) < 8 and tokens[-1:] != (EOS,):
-            row = table.next_log_probs(sentence, (BOS, *tokens))
-            tokens = (*tokens, max(range(3, table.vocabulary), key=lambda token: row[token].item()))
-        finished = tokens[-1] == EOS
-        assert found.tokens == (tokens[:-1] if finished else tokens)
-        assert (found.finished, found.length) == (finished, len(tokens))
-        assert found.log_probability == found.score == pytest.approx(table.log_probability(sentence, tokens))
+        assert_same([found], [slow_greedy(partial(table.allowed, sentence), 8)])
 
 
 def test_greedy_feeds_no_sentence_that_has_ended() -> None:
