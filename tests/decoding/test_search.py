@@ -74,9 +74,8 @@ def test_a_beam_of_one_is_greedy_search(alpha: float) -> None:
     "settings", [{"search": "greedy"}, {"beam_size": 4}, {"search": "sample"}], ids=["greedy", "beam", "sample"]
 )
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
-    model, sources = random_model(seed), random_sources(128)
+def test_the_batch_changes_nothing(settings: dict[str, Any]) -> None:
+    model, sources = random_model(), random_sources(128)
     n_best = settings.get("beam_size", 1)
     alone = [search(model, [s], config(**settings), n_best=n_best, first=i)[0] for i, s in enumerate(sources)]
     assert len({hypotheses[0].tokens for hypotheses in alone}) > 64
@@ -146,7 +145,7 @@ def test_with_many_hypotheses_a_batch_has_fewer_sentences(
         return start(source_BS, mask_BS)
 
     monkeypatch.setattr(model, "start", note)
-    search(model, [[4, 5, 6]] * 50, config(**settings, max_extra=0, batch_tokens=80), n_best=n_best)
+    search(model, [[4, 5, 6]] * 21, config(**settings, max_extra=0, batch_tokens=80), n_best=n_best)
     assert max(found) == rows
 
 
