@@ -150,9 +150,9 @@ def test_with_many_hypotheses_a_batch_has_fewer_sentences(
 
 
 def test_batches_suit_the_device_unless_their_size_is_set() -> None:
-    cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert [batch_tokens(config(), device) for device in (cpu, gpu)] == [4096, 16384]
-    assert [batch_tokens(config(batch_tokens=70), device) for device in (cpu, gpu)] == [70, 70]
+    models = [random_model().to(device) for device in ("cpu", "meta")]  # The latter counts as a GPU: it is no CPU.
+    assert [batch_tokens(model, config()) for model in models] == [4096, 16384]
+    assert [batch_tokens(model, config(batch_tokens=70)) for model in models] == [70, 70]
 
 
 def test_what_ends_one_worker_ends_the_search(two_threads: None) -> None:

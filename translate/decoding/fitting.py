@@ -60,7 +60,7 @@ class FittingBatches:
         """The same for `work` that is given `settings`, in which the batch size is."""
         return self(
             lambda tokens: work(settings.model_copy(update={"batch_tokens": tokens})),
-            batch_tokens(settings, next(model.parameters()).device),
+            batch_tokens(model, settings),
             lengths,
             tokens_read(model, settings),
         )

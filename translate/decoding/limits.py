@@ -1,7 +1,6 @@
 """How many tokens are read of a source, written of a translation, and computed at once, as settings and model say."""
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from translate.config.decoding import MOST_RATIO, DecodingConfig
@@ -41,6 +40,7 @@ def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_ex
     return min(max(LEAST_RATIO, round(1.5 * float(needed), 1)), MOST_RATIO)
 
 
-def batch_tokens(settings: DecodingConfig, device: torch.device) -> int:
-    """The batch size that is set, or else one that suits the device."""
-    return settings.batch_tokens or (CPU_TOKENS if device.type == "cpu" else GPU_TOKENS)
+def batch_tokens(model: Model | Ensemble, config: DecodingConfig) -> int:
+    """The batch size that is set, or else one that suits the device of the model."""
+    on_cpu = next(model.parameters()).device.type == "cpu"
+    return config.batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS)

@@ -38,7 +38,7 @@ def log_probabilities(
     lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
     possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= 1 + tokens_scored(model, config)))
-    most_tokens = batch_tokens(config, next(model.parameters()).device)
+    most_tokens = batch_tokens(model, config)
     for places, sums in teacher_forced(model, pairs, possible, _log_probability, max_tokens=most_tokens):
         found[places] = sums
     return found

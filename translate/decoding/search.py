@@ -55,7 +55,7 @@ def search(
     # The memory of a batch grows with the hypotheses of each sentence: with many, it has fewer sentences.
     hypotheses = {"greedy": 1, "beam": config.beam_size, "sample": n_best}[config.search]
     device = next(model.parameters()).device
-    most_tokens = max(1, batch_tokens(config, device) * USUAL_BEAM // max(USUAL_BEAM, hypotheses))
+    most_tokens = max(1, batch_tokens(model, config) * USUAL_BEAM // max(USUAL_BEAM, hypotheses))
     workers = workers_for(device, 1 + lengths, most_tokens)
     # On a CPU, workers share the memory that a batch may take, and each searches a smaller one.
     bounds = split_into_batches(1 + lengths[order], most_tokens // workers, None)
