@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_recorded import CPU, UPDATES, small_model
+from small_updates import CPU, UPDATES, small_model
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch

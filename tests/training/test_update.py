@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from test_recorded import CPU, UPDATES, small_model
+from small_updates import CPU, UPDATES, small_model
 from torch import Tensor
 
 from translate.config.training import TrainingConfig
