@@ -122,6 +122,7 @@ def test_a_cache_that_may_not_be_looked_into(tmp_path: Path, monkeypatch: pytest
 
     cache = Opened(tmp_path)
     monkeypatch.setattr(os, "stat", refuse)
+    monkeypatch.setattr(Path, "stat", refuse)  # which on Python 3.10 has an `os.stat` of its own
     with pytest.raises(DataError, match=r"^cannot write to the cache folder .*: Permission denied; name another"):
         cache.dataset(TRAIN)
 
