@@ -231,6 +231,13 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert str(caught.value) == f"{tmp_path / 'private'} cannot be read: Permission denied"
 
 
+def test_a_name_that_is_too_long_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300)
+    with pytest.raises(CheckpointError) as caught:
+        read_tensors(path)
+    assert str(caught.value) == f"{path} cannot be read: File name too long"
+
+
 def test_the_folder_of_a_run_in_place_of_its_model(tmp_path: Path) -> None:
     inside = tmp_path / "model.safetensors"
     inside.touch()

@@ -3,6 +3,7 @@
 It knows nothing of what the tensors are; only its messages name what users keep in such files. No pickle is ever read.
 """
 
+import errno
 import hashlib
 import json
 from collections.abc import Mapping
@@ -86,9 +87,9 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    except PermissionError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except (SafetensorError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG):
+            raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
         raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}") from error
     if VALUES not in metadata or DIGEST not in metadata:
         raise CheckpointError(f"{path} is a safetensors file, but was not written by this project")
