@@ -22,12 +22,12 @@ from translate.runs import RunFolder
 from translate.text.build import build_codecs
 
 KINDS = [str(kind_of(section)) for section in sections_at(TextConfig.model_fields["tokenizer"])]
-PIECES = [kind for kind in KINDS if kind != "word"]
+WITHOUT_SPACY = [kind for kind in KINDS if kind != "word"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("joint", ["true", "false"])
-@pytest.mark.parametrize("kind", PIECES)
+@pytest.mark.parametrize("kind", WITHOUT_SPACY)
 def test_a_run(kind: str, joint: str, tiny: TinyProject) -> None:
     run = train(tiny.config(f"text.tokenizer.kind={kind}", f"text.joint_vocabulary={joint}", "training.max_epochs=1"))
     translator = Translator.load(run.model, "cpu")
