@@ -55,6 +55,8 @@ def test_inside_a_callers_autocast_weights_are_cast_anew_after_each_update() -> 
                 weight.fill_(value)
             with autocast(torch.bfloat16, CPU):
                 assert (torch.ones(2, 2) @ weight).unique().tolist() == [2 * value]
+            with torch.autocast("cpu", torch.bfloat16):  # as where activations are recomputed for the backward pass
+                assert (torch.ones(2, 2) @ weight).unique().tolist() == [2 * value]
 
 
 def test_float32_by_name_is_not_measured() -> None:

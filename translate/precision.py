@@ -100,10 +100,11 @@ def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
 def autocast(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
     """Compute in `dtype` inside, with PyTorch's autocast; weights stay float32. In float32, a caller's ends here."""
     full = dtype is torch.float32
+    # PyTorch forgets weights that it has cast only at the end of the outermost autocast. Inside a caller's, weights
+    # that have been updated would be taken for what they were, here or where activations are recomputed.
+    torch.clear_autocast_cache()
     try:
         with torch.autocast(device.type, enabled=False) if full else torch.autocast(device.type, dtype):
             yield
     finally:
-        # PyTorch does so only at the end of the outermost autocast: inside a caller's, weights that have been updated
-        # would be taken for what they were at first.
         torch.clear_autocast_cache()
