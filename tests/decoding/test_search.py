@@ -74,8 +74,9 @@ def test_a_beam_of_one_is_greedy_search(alpha: float) -> None:
     "settings", [{"search": "greedy"}, {"beam_size": 4}, {"search": "sample"}], ids=["greedy", "beam", "sample"]
 )
 @pytest.mark.slow
-def test_the_batch_changes_nothing(settings: dict[str, Any]) -> None:
-    model, sources = random_model(), random_sources(128)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
+    model, sources = random_model(seed), random_sources(128)
     n_best = settings.get("beam_size", 1)
     alone = [search(model, [s], config(**settings), n_best=n_best, first=i)[0] for i, s in enumerate(sources)]
     assert len({hypotheses[0].tokens for hypotheses in alone}) > 64
