@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -359,15 +360,18 @@ def test_different_settings_or_text_are_refused_by_all(setting: str, tiny: TinyP
 @contextmanager
 def under_torchrun(*arguments: object, folder: Path) -> Iterator["subprocess.Popen[str]"]:
     """torchrun with two processes of train.py. It ends them before it ends."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += [str(ROOT / "scripts/train.py"), *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8") as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
+    with TemporaryDirectory() as logs:  # torchrun would leave one of its own behind.
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        command += [f"--log-dir={logs}", str(ROOT / "scripts/train.py"), *map(str, arguments)]
+        with subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8"
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
 
 
 def torchrun(*arguments: object, folder: Path) -> "subprocess.CompletedProcess[str]":
