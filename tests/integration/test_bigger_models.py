@@ -24,11 +24,11 @@ from translate.runs import RunFolder
 from translate.storage import read_tensors
 from translate.training import checkpoint
 from translate.training import rehearsal as rehearsal_module
+from translate.training import trainer as trainer_module
 from translate.training.memory import TensorMemory, lasting_memory
-from translate.training.micro_batches import MicroBatches
 from translate.training.parallel import Single
 from translate.training.recorded import RecordedUpdate
-from translate.training.rehearsal import LargestBatch, largest_batch, rehearsal
+from translate.training.rehearsal import LargestBatch, largest_batch, rehearse, reporting_memory
 from translate.training.tracking import Bar
 from translate.training.trainer import Trainer
 
@@ -59,7 +59,7 @@ def test_the_rehearsal_changes_nothing(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rehearsed = uninterrupted()  # before the patch: it would be the run without one, too
-    monkeypatch.setattr(MicroBatches, "rehearse", lambda self, *_: None)
+    monkeypatch.setattr(trainer_module, "rehearse", lambda *_: None)
     assert_same_run(train(tiny.config()), rehearsed)
 
 
@@ -195,7 +195,7 @@ def test_the_rows_told_are_those_of_a_process(
     capsys.readouterr()
     trainer.learner.processes, trainer.learner.bar = FirstOfTwo(), Bar(total=1, done=0)
     largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
-    trainer.micro_batches.rehearse(largest, trainer.dataset.epoch(0))
+    rehearse(trainer.micro_batches, largest, trainer.dataset.epoch(0))
     rows = math.ceil(share * len(largest.indices))
     assert f" activations of {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
 
@@ -208,7 +208,7 @@ def test_the_rows_told_are_those_of_a_worker(
     capsys.readouterr()
     trainer.learner.update.workers, trainer.learner.bar = 2, Bar(total=1, done=0)
     largest = largest_batch(trainer.plan, 0, trainer.learner.model, trainer.learner.update.padded)
-    trainer.micro_batches.rehearse(largest, trainer.dataset.epoch(0))
+    rehearse(trainer.micro_batches, largest, trainer.dataset.epoch(0))
     rows = math.ceil(share * len(largest.indices))
     assert f" activations of 2 times {rows} rows of {largest.longest} tokens " in capsys.readouterr().err
 
@@ -251,7 +251,7 @@ def rehearsed(
     learner.processes.local_count = processes
     learner.update.workers = workers
     learner.bar.say = said.append
-    with rehearsal(learner, pairs, longest):
+    with reporting_memory(learner, pairs, longest):
         yield said
 
 
@@ -336,5 +336,5 @@ def test_a_rehearsal_that_runs_out_of_memory_leaves_no_gradients(
     trainer = trainer_of(tiny.config())
     monkeypatch.setattr(trainer.learner.update, "add", MagicMock(side_effect=MemoryError))
     with pytest.raises(MemoryError):
-        trainer.micro_batches.rehearse(LargestBatch(np.arange(1), 1), trainer.dataset.epoch(0))
+        rehearse(trainer.micro_batches, LargestBatch(np.arange(1), 1), trainer.dataset.epoch(0))
     assert all(parameter.grad is None for parameter in trainer.learner.model.parameters())

@@ -28,7 +28,7 @@ from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.runs import RunFolder
 from translate.storage import read_tensors
-from translate.training.micro_batches import MicroBatches
+from translate.training import trainer as trainer_module
 from translate.training.processes import Processes
 from translate.training.progress import Validation
 from translate.training.trainer import Trainer
@@ -139,7 +139,7 @@ def test_the_end_of_a_run_says_where_the_time_went(tiny: TinyProject, monkeypatc
         return validate(self, *arguments)
 
     monkeypatch.setattr(Validator, "__call__", slowly)
-    at_call(monkeypatch, MicroBatches, "rehearse", 1, lambda: time.sleep(0.3))
+    at_call(monkeypatch, trainer_module, "rehearse", 1, lambda: time.sleep(0.3))
     run = train(tiny.config())
     finished = json.loads(run.finished.read_bytes())
     assert finished["validation_seconds"] >= 0.6

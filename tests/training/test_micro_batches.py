@@ -54,7 +54,7 @@ def test_a_batch_is_not_split_into_more_pieces_than_pairs() -> None:
 def test_what_to_change_is_told_for_as_many_processes(processes: int, capsys: pytest.CaptureFixture[str]) -> None:
     several = learner(processes)
     several.bar = Bar(total=1, done=0)
-    MicroBatches(several)._double()
+    MicroBatches(several).double()
     assert ("train with fewer than 2 processes" in capsys.readouterr().err) == (processes == 2)
 
 

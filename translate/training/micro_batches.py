@@ -1,4 +1,4 @@
-"""Batches in micro-batches that fit into memory: the largest is tried first, and all are cut again if memory runs out.
+"""Batches in micro-batches that fit into memory: all are cut again if memory runs out.
 
 The micro-batches of an update add up to the same gradient as its batches.
 """
@@ -6,15 +6,11 @@ The micro-batches of an update add up to the same gradient as its batches.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import torch
-
 from translate.allocation import is_out_of_memory, release_memory
-from translate.data.batching import Pairs, make_batch
 from translate.data.dataset import Indices
 from translate.training.learner import Learner
 from translate.training.memory import remedies
 from translate.training.processes import Part
-from translate.training.rehearsal import LargestBatch, rehearsal
 
 T = TypeVar("T")
 
@@ -41,18 +37,10 @@ class MicroBatches:
                 alone = self.learner.processes.count == 1
                 if not (is_out_of_memory(error) and alone and self.count < max(map(len, batches))):
                     raise
-            self._double()
+            self.double()
 
-    def rehearse(self, largest: LargestBatch, pairs: Pairs) -> None:
-        """Run this batch once and discard the result, so that a lack of memory shows before anything else is done."""
-        self.learner.model.train()
-        # First, several processes agree on pieces: in passes that sum no gradients, none waits for one without memory.
-        if self.learner.processes.count > 1 and self.learner.parallel.passes_alone:
-            while self.count < len(largest.indices) and self._any_lacks_memory(largest, pairs):
-                self._double()
-        self.until_it_fits(lambda: self._rehearse(largest, pairs), [largest.indices])
-
-    def _double(self) -> None:
+    def double(self) -> None:
+        """Memory has run out: from now on, split each batch into twice as many."""
         release_memory()
         self.count *= 2
         self.learner.bar.say(
@@ -60,31 +48,3 @@ class MicroBatches:
             f"{self.count} micro-batches that add up to the same gradient; "
             f"to avoid this, {remedies(self.learner.config, self.learner.sharing)}"
         )
-
-    def _any_lacks_memory(self, largest: LargestBatch, pairs: Pairs) -> bool:
-        """Whether memory runs out in any process while all run a pass over their part of this batch."""
-        learner = self.learner
-        lacks = False
-        with torch.random.fork_rng([learner.device] if learner.device.type == "cuda" else []):
-            try:
-                learner.update.add(make_batch(pairs, self._part_of(largest)), 1.0, last=False)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                lacks = True
-        learner.model.zero_grad()
-        return bool(learner.processes.gather(lacks).any())
-
-    def _rehearse(self, largest: LargestBatch, pairs: Pairs) -> None:
-        part = self._part_of(largest)
-        with rehearsal(self.learner, len(part), largest.longest):
-            self.learner.update.add(make_batch(pairs, part), 1.0, last=True)
-
-    def _part_of(self, largest: LargestBatch) -> Indices:
-        """What a worker gets at a time if all batches of an update are as large as this one."""
-        learner = self.learner
-        # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
-        all_workers = learner.processes.count * learner.update.workers
-        batches = [largest.indices] * (all_workers if learner.config.batch.accumulate >= all_workers else 1)
-        (micro_batch, *_), *_ = self.of(batches)
-        return micro_batch.indices

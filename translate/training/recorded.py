@@ -108,7 +108,7 @@ class RecordedUpdate(Update):
         if self._recording and self._replay_step is None:
             self._replay_step = self._unless_it_fails(lambda: self._record(step))
         (self._replay_step or step)()
-        self._recording = False  # Passes outside an update, as in `rehearsal`, use no graphs.
+        self._recording = False  # Passes outside an update, as in `rehearse`, use no graphs.
 
     def _unless_it_fails(self, recording: Callable[[], T]) -> T | None:
         """What `recording` returns; None if PyTorch cannot record that, and then nothing will be recorded any more."""

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from translate.allocation import release_memory
-from translate.data.batching import BatchPlan, Shapes
+from translate.allocation import is_out_of_memory, release_memory
+from translate.data.batching import BatchPlan, Pairs, Shapes, make_batch
 from translate.data.dataset import Indices
 from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
 from translate.training.free_memory import free_memory
 from translate.training.learner import Learner
 from translate.training.memory import TensorMemory, remedies, size
+from translate.training.micro_batches import MicroBatches
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,50 @@ def features(modules: Sequence[nn.Module]) -> int:
     return sum(layer.in_features + layer.out_features for layer in layers)
 
 
+def rehearse(micro_batches: MicroBatches, largest: LargestBatch, pairs: Pairs) -> None:
+    """Run this batch once and discard the result; if memory runs out, in as many micro-batches as it takes to fit."""
+    learner = micro_batches.learner
+    learner.model.train()
+    # First, several processes agree on pieces: in passes that sum no gradients, none waits for one without memory.
+    if learner.processes.count > 1 and learner.parallel.passes_alone:
+        while micro_batches.count < len(largest.indices) and _any_lacks_memory(micro_batches, largest, pairs):
+            micro_batches.double()
+
+    def measured_pass() -> None:
+        part = _part_of(micro_batches, largest)
+        with reporting_memory(learner, len(part), largest.longest):
+            learner.update.add(make_batch(pairs, part), 1.0, last=True)
+
+    micro_batches.until_it_fits(measured_pass, [largest.indices])
+
+
+def _any_lacks_memory(micro_batches: MicroBatches, largest: LargestBatch, pairs: Pairs) -> bool:
+    """Whether memory runs out in any process while all run a pass over their part of this batch."""
+    learner = micro_batches.learner
+    lacks = False
+    with torch.random.fork_rng([learner.device] if learner.device.type == "cuda" else []):
+        try:
+            learner.update.add(make_batch(pairs, _part_of(micro_batches, largest)), 1.0, last=False)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            lacks = True
+    learner.model.zero_grad()
+    return bool(learner.processes.gather(lacks).any())
+
+
+def _part_of(micro_batches: MicroBatches, largest: LargestBatch) -> Indices:
+    """What a worker gets at a time if all batches of an update are as large as this one."""
+    learner = micro_batches.learner
+    # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
+    all_workers = learner.processes.count * learner.update.workers
+    batches = [largest.indices] * (all_workers if learner.config.batch.accumulate >= all_workers else 1)
+    (micro_batch, *_), *_ = micro_batches.of(batches)
+    return micro_batch.indices
+
+
 @contextmanager
-def rehearsal(learner: Learner, pairs: int, longest: int) -> Iterator[None]:
+def reporting_memory(learner: Learner, pairs: int, longest: int) -> Iterator[None]:
     """Report the memory that training takes, measured while the body runs a pass; warn if less is free.
 
     The pass is over this number of `pairs`, the longest side of which has `longest` tokens, including eos.

@@ -25,7 +25,7 @@ from translate.training.loss import Sums
 from translate.training.micro_batches import MicroBatches
 from translate.training.model_selection import ModelSelection
 from translate.training.progress import Progress
-from translate.training.rehearsal import largest_batch
+from translate.training.rehearsal import largest_batch, rehearse
 from translate.training.schedule import build_schedule
 from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog
@@ -125,7 +125,7 @@ class Trainer:
         started = time.perf_counter()
         epoch = self.progress.epoch
         largest = largest_batch(self.plan, epoch, self.learner.model, self.learner.update.padded)
-        self.micro_batches.rehearse(largest, self.dataset.epoch(epoch))
+        rehearse(self.micro_batches, largest, self.dataset.epoch(epoch))
         self.rehearsal_seconds = time.perf_counter() - started
 
     def _make_updates(self) -> None:
