@@ -1,5 +1,6 @@
 """When memory runs out, batches are cut again, as long as that can help."""
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -7,19 +8,22 @@ import numpy as np
 import pytest
 
 from translate.config.training import TrainingConfig
+from translate.training.learner import Learner
 from translate.training.micro_batches import MicroBatches
 from translate.training.progress import Progress
 from translate.training.tracking import Bar, NoBar
 
 
 def learner(processes: int = 1) -> Any:
-    return SimpleNamespace(
+    made = SimpleNamespace(
         processes=SimpleNamespace(count=processes),
         sharing=processes,
         progress=Progress(),
         config=TrainingConfig(),
         bar=NoBar(0, 0),
     )
+    made.remedies = partial(Learner.remedies, made)
+    return made
 
 
 def full() -> NoReturn:

@@ -42,7 +42,7 @@ class Learner:
         self.device = device
         self.processes = processes
         self.updates_per_epoch = updates_per_epoch
-        with explained_lack_of_memory(lambda: f"before training; {remedies(config, self.sharing)}"):
+        with explained_lack_of_memory(lambda: f"before training; {self.remedies()}"):
             self.parallel = build_parallel(config.parallel, model, processes)
         if config.activation_checkpointing:
             recompute_blocks(model)
@@ -69,10 +69,14 @@ class Learner:
         return lasting_memory(self.model, self.update.optimizers, self.config, self.device, self.update.workers)
 
     def remedies(self) -> str:
-        """Advice for when memory runs out, and how much of it is taken however small the batch is."""
+        """Advice for when memory runs out."""
+        return remedies(self.config, self.sharing)
+
+    def all_remedies(self) -> str:
+        """The same, and how much memory is taken however small the batch is, which a smaller model lowers."""
         lasting = self.lasting_memory()
         *names, last = (name for name, number in lasting.parts.items() if number)
         return (
-            f"{remedies(self.config, self.sharing)}; {', '.join(names)} and {last} alone take "
+            f"{self.remedies()}; {', '.join(names)} and {last} alone take "
             f"{size(sum(lasting.parts.values()))}, which a smaller model.d_model, model.ffn or vocabulary lowers"
         )

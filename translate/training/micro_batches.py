@@ -9,7 +9,6 @@ from typing import TypeVar
 from translate.allocation import is_out_of_memory, release_memory
 from translate.data.dataset import Indices
 from translate.training.learner import Learner
-from translate.training.memory import remedies
 from translate.training.processes import Part
 
 T = TypeVar("T")
@@ -45,6 +44,5 @@ class MicroBatches:
         self.count *= 2
         self.learner.bar.say(
             f"out of memory at update {self.learner.progress.step + 1}: from now on each batch is split into "
-            f"{self.count} micro-batches that add up to the same gradient; "
-            f"to avoid this, {remedies(self.learner.config, self.learner.sharing)}"
+            f"{self.count} micro-batches that add up to the same gradient; to avoid this, {self.learner.remedies()}"
         )

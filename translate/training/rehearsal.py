@@ -13,7 +13,7 @@ from translate.data.dataset import Indices
 from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
 from translate.training.free_memory import free_memory
 from translate.training.learner import Learner
-from translate.training.memory import TensorMemory, remedies, size
+from translate.training.memory import TensorMemory, size
 from translate.training.micro_batches import MicroBatches
 
 
@@ -109,14 +109,13 @@ def reporting_memory(learner: Learner, pairs: int, longest: int) -> Iterator[Non
     one machine share its memory if they compute on CPUs. Gradients are cleared afterwards, and the random state is
     restored.
     """
-    model, config, device, say = learner.model, learner.config, learner.device, learner.bar.say
+    model, device, say = learner.model, learner.device, learner.bar.say
     workers = learner.update.workers
     each = f" for each of {learner.sharing} processes" if learner.sharing > 1 else ""
     lasting, free = learner.lasting_memory(), free_memory(device) / learner.sharing
 
     def warn() -> None:
-        advice = remedies(config, learner.sharing)
-        say(f"warning: training needs more than the {size(free)} of free memory{each}; {advice}")
+        say(f"warning: training needs more than the {size(free)} of free memory{each}; {learner.remedies()}")
 
     for parameter in model.parameters():  # Allocated before measuring: they are not activations.
         parameter.grad = torch.zeros_like(parameter)

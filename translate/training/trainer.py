@@ -80,7 +80,7 @@ class Trainer:
                 f"the run has made {progress.step} updates, but training.max_epochs or training.max_steps ends it "
                 f"after {self.total_steps}; raise that limit, or restore its earlier value"
             )
-        with explained_lack_of_memory(lambda: f"while the training state is loaded; {self.learner.remedies()}"):
+        with explained_lack_of_memory(lambda: f"while the training state is loaded; {self.learner.all_remedies()}"):
             self.states.restore(tensors, progress, self.plan.seed)
 
     def train(self, metrics: MetricsLog, bar: Bar) -> None:
@@ -94,7 +94,7 @@ class Trainer:
         """
         self.learner.metrics, self.learner.bar = metrics, bar
         try:
-            with explained_lack_of_memory(lambda: f"at update {self.progress.step + 1}; {self.learner.remedies()}"):
+            with explained_lack_of_memory(lambda: f"at update {self.progress.step + 1}; {self.learner.all_remedies()}"):
                 self._loop()
                 self.states.wait()
         except Interrupted:
