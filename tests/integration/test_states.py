@@ -155,14 +155,14 @@ def test_only_a_state_that_is_still_being_written_is_unwritten(tmp_path: Path, m
     store.save(3, {"weight": torch.ones(1)}, {})
     assert store.unwritten() == 3
     go_on.set()
-    store.wait()
+    store.writer.wait()
     assert store.unwritten() is None
 
 
 def test_a_state_of_another_format_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = StateStore(tmp_path, 2, Writer())
     store.save(1, {"weight": torch.ones(1)}, {"own": True})
-    store.wait()
+    store.writer.wait()
     newer = tmp_path / "step-00000002.safetensors"
     write_tensors(newer, {"weight": torch.zeros(1)}, {"format": "translate training state 3"})
     assert store.load_newest()[1]["own"]
@@ -222,13 +222,13 @@ def test_no_state_is_removed_before_the_next_one_is_whole(
     store = StateStore(tmp_path, keep_last, Writer())
     for step in range(1, keep_last + 1):
         store.save(step, {"weight": torch.zeros(1)}, {})
-    store.wait()
+    store.writer.wait()
     before = store.paths()
     assert len(before) == keep_last
     fill_the_disk(monkeypatch)
     store.save(9, {"weight": torch.zeros(1)}, {})
     with pytest.raises(CheckpointError, match="No space left on device"):
-        store.wait()
+        store.writer.wait()
     assert sorted(tmp_path.iterdir(), reverse=True) == before
 
 
@@ -237,7 +237,7 @@ def test_an_old_state_that_cannot_be_removed_is_named(tmp_path: Path, caplog: py
     old = tmp_path / "step-00000001.safetensors"
     (old / "x").mkdir(parents=True)
     store.save(2, {"weight": torch.ones(1)}, {})
-    store.wait()
+    store.writer.wait()
     assert store.load_newest()[0]["weight"] == 1
     assert caplog.messages == [f"{old}, which is no longer needed, cannot be removed: {os.strerror(errno.EISDIR)}"]
 
@@ -249,7 +249,7 @@ def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> No
     assert [path.name[:26] for path in tmp_path.iterdir()] == [".step-00000001.safetensors"]
     store = StateStore(tmp_path, 1, Writer())
     store.save(2, {"weight": torch.zeros(1)}, {})
-    store.wait()
+    store.writer.wait()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000002.safetensors"]
 
 
@@ -257,7 +257,7 @@ def test_a_damaged_state_does_not_count_as_one_of_the_last(tmp_path: Path) -> No
     store = StateStore(tmp_path, 2, Writer())
     for step in (1, 5, 3):  # The run went back to a state before update 3.
         store.save(step, {"weight": torch.ones(1)}, {})
-    store.wait()
+    store.writer.wait()
     assert [path.name for path in store.paths()] == ["step-00000003.safetensors", "step-00000001.safetensors"]
 
 
@@ -267,6 +267,6 @@ def test_files_of_other_names_are_left_alone(name: str, tmp_path: Path) -> None:
     store = StateStore(tmp_path, 1, Writer())
     for step in (1, 2):
         store.save(step, {"weight": torch.ones(1)}, {})
-    store.wait()
+    store.writer.wait()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "step-00000002.safetensors"])
     assert store.load_newest()[0]["weight"] == 1

@@ -25,7 +25,7 @@ class StateStore:
     def __init__(self, folder: Path, keep_last: int, writer: Writer) -> None:
         self.folder = folder
         self.keep_last = keep_last
-        self._writer = writer
+        self.writer = writer
         self._newest: tuple[int, Future[None]] | None = None
 
     def save(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -40,27 +40,19 @@ class StateStore:
         def write(copies: Mapping[str, Tensor]) -> None:
             self._write(step, copies, values)
 
-        self._newest = step, self._writer.later(str(self.folder), tensors, write)
+        self._newest = step, self.writer.later(str(self.folder), tensors, write)
 
     def reserve(self, tensors: dict[str, Tensor]) -> None:
         """Allocate the buffers into which `save` copies such tensors, in the background."""
-        self._writer.reserve(str(self.folder), tensors)
+        self.writer.reserve(str(self.folder), tensors)
 
     def is_free(self, seconds: float) -> bool:
         """Whether `save` would copy a state at once, because no earlier one is being written; see Writer.is_free."""
-        return self._writer.is_free(str(self.folder), seconds)
+        return self.writer.is_free(str(self.folder), seconds)
 
     def unwritten(self) -> int | None:
         """The update after which the newest state was copied, if that state is not written yet."""
         return None if self._newest is None or self._newest[1].done() else self._newest[0]
-
-    def check(self) -> None:
-        """CheckpointError if a file could not be written."""
-        self._writer.check()
-
-    def wait(self) -> None:
-        """Wait until everything is written. CheckpointError if that failed."""
-        self._writer.wait()
 
     def _write(self, step: int, tensors: Mapping[str, Tensor], values: dict[str, Any]) -> None:
         path = self.folder / f"step-{step:08d}.safetensors"

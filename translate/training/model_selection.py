@@ -64,7 +64,7 @@ class ModelSelection:
         if self.snapshots is None:
             return
         parallel, say = self.learner.parallel, self.learner.bar.say
-        self.learner.processes.on_first(self.snapshots.wait)  # All processes read them: they must be on disk.
+        self.learner.processes.on_first(self.snapshots.writer.wait)  # All processes read them: they must be on disk.
         count, mean = self.snapshots.mean()
         self.learner.processes.expect_the_same(count, "snapshots")
         taken = len(self.learner.progress.snapshots)

@@ -40,7 +40,7 @@ class Snapshots(StateStore):
         Raises:
             CheckpointError: a snapshot could not be written.
         """
-        self.wait()
+        self.writer.wait()
         total: dict[str, Tensor] = {}
         count = 0
         for path in self.paths():

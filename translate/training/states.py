@@ -91,11 +91,11 @@ class States:
 
     def check(self) -> None:
         """CheckpointError, in the process that writes, if a file could not be written."""
-        self.store.check()
+        self.store.writer.check()
 
     def wait(self) -> None:
         """Wait until everything is written. CheckpointError if that failed."""
-        self.learner.processes.on_first(self.store.wait)
+        self.learner.processes.on_first(self.store.writer.wait)
 
     def _tensors(self) -> dict[str, Tensor]:
         return pack(self.learner.parallel, self.learner.update.optimizers, self.learner.processes)
