@@ -79,26 +79,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def translate(args: argparse.Namespace) -> None:
     """Read, translate or score, and write: one line for each line of input or, with --n-best, up to n rows."""
     from translate.allocation import keep_memory, release_memory
-    from translate.config.decoding import DecodingConfig
     from translate.data.corpora import corpora_of
-    from translate.runs import RunFolder
     from translate.translator import Translator
 
-    of_translating = ("n_best", *(name for name in DecodingConfig.model_fields if name not in OF_SCORING))
-    if args.score and (idle := [name for name in of_translating if getattr(args, name, None) is not None]):
-        options = " and ".join(f"--{name.replace('_', '-')}" for name in idle)
-        raise ConfigError(f"--score translates nothing: leave out {options}")
+    refuse_idle_options(args)
     refuse_what_is_no_sentence(args)
     source, given = given_lines(args), file_lines(args.score) if args.score else None
     if source is not None and given is not None and len(source) != len(given):
         raise unequal(args.score, given, f"but the input has {len(source)}")
     checkpoints = models_of(args)
-    read = {"the model": checkpoints, "the text to translate": [args.input], "the text to score": [args.score]}
-    if args.output and source is None and is_open_as(args.output, sys.stdin) and args.output.is_file():
-        read["the input"] = [args.output]
-    runs = [RunFolder(path.parent) for path in checkpoints]
-    read["the run's file"] = [file for run in runs for file in (run.config, run.metrics, run.finished)]
-    refuse_to_replace(args.output, read)
+    refuse_to_replace(args.output, files_in_use(args, checkpoints, from_stdin=source is None))
     keep_memory()
     translator = Translator.load(checkpoints, args.device)
     refuse_to_replace(args.output, {"the model's data file": corpora_of(translator.config.data).files()})
@@ -163,6 +153,16 @@ class Scoring:
             raise unequal(self.path, self.given, f"but the input has {lines}")
 
 
+def refuse_idle_options(args: argparse.Namespace) -> None:
+    """ConfigError if options of translating are given along with --score."""
+    from translate.config.decoding import DecodingConfig
+
+    of_translating = ("n_best", *(name for name in DecodingConfig.model_fields if name not in OF_SCORING))
+    if args.score and (idle := [name for name in of_translating if getattr(args, name, None) is not None]):
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in idle)
+        raise ConfigError(f"--score translates nothing: leave out {options}")
+
+
 def refuse_what_is_no_sentence(args: argparse.Namespace) -> None:
     """ConfigError if a sentence is the name of a file or a setting: other programs take these in its place."""
     from translate.config.decoding import DecodingConfig
@@ -183,6 +183,23 @@ def refuse_what_is_no_sentence(args: argparse.Namespace) -> None:
 def unequal(path: Path, given: "Text", how: str) -> DataError:
     """The error if a file of translations does not have as many lines as the input."""
     return DataError(f"{path} has {len(given)} lines, {how}; it needs one for each input line")
+
+
+def files_in_use(
+    args: argparse.Namespace, checkpoints: Sequence[Path], *, from_stdin: bool
+) -> dict[str, Sequence[Path | None]]:
+    """What the translations may not replace, by what messages call it; `from_stdin` says where the text comes from."""
+    from translate.runs import RunFolder
+
+    runs = [RunFolder(path.parent) for path in checkpoints]
+    output_is_input = args.output and from_stdin and is_open_as(args.output, sys.stdin) and args.output.is_file()
+    return {
+        "the model": checkpoints,
+        "the text to translate": [args.input],
+        "the text to score": [args.score],
+        "the input": [args.output] if output_is_input else [],
+        "the run's file": [file for run in runs for file in (run.config, run.metrics, run.finished)],
+    }
 
 
 def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | None]]) -> None:
