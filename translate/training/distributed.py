@@ -37,7 +37,7 @@ from translate.training.processes import Processes, number_from, seed_of
 
 # How long a process waits for the others, which may be encoding a corpus or validating. A dead process is noticed at
 # once, because its connections close.
-PATIENCE = timedelta(days=1)
+TIMEOUT = timedelta(days=1)
 CONNECTING = timedelta(seconds=30)  # timeout of the first process for connecting to the store that it runs itself
 MEETING = timedelta(minutes=5)  # timeout for others that have found this store to join the group; PyTorch's default
 LONG = 5.0  # seconds of waiting for the others before the log says so
@@ -66,7 +66,7 @@ class Group(Processes):
         self._at_the_end: list[Callable[[], object]] = []
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
         _met(
-            lambda: dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PATIENCE),
+            lambda: dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT),
             "waiting for the other processes of this run",
         )
         if rank > 0:

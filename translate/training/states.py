@@ -16,7 +16,7 @@ from translate.training.parallel import ParallelModel
 from translate.training.processes import Processes, seed_of
 from translate.training.progress import Progress
 
-PATIENCE = 0.5  # seconds that training waits for the previous state to be written before it goes on
+MOMENT = 0.5  # seconds that training waits for the previous state to be written before it goes on
 
 
 class States:
@@ -60,13 +60,13 @@ class States:
 
     def save_soon(self) -> None:
         """A state is due: save it now, or after a later update if the previous one is not written within a moment."""
-        patience = 0.0 if self.is_due else PATIENCE  # Training has waited once already.
+        seconds = 0.0 if self.is_due else MOMENT  # Training has waited once already.
         self.is_due = True
-        self.save_when_free(patience)
+        self.save_when_free(seconds)
 
-    def save_when_free(self, patience: float = 0.0) -> None:
+    def save_when_free(self, seconds: float = 0.0) -> None:
         """If a state is due, save it as it is now, unless the previous one is still being written."""
-        if self.is_due and self.learner.processes.on_first(lambda: self.store.is_free(patience)):
+        if self.is_due and self.learner.processes.on_first(lambda: self.store.is_free(seconds)):
             self.save()
 
     def save_if_due(self) -> None:
