@@ -97,7 +97,8 @@ def prepare_model(
 
 def refuse_too_large(config: Config, text: PreparedText, processes: int) -> None:
     """TrainingError if memory does not hold the weights; Linux would kill the process while it draws them."""
-    with WithoutDrawing():  # Memory that nothing was written to takes no room.
+    # Memory that nothing was written to takes no room. The meta device would import PyTorch's compiler, for seconds.
+    with WithoutDrawing():
         weights = processes * whole_bytes(fresh_model(config, *text.codecs).parameters())
     if weights > (free := free_memory(torch.device("cpu"))):
         each = f" of {processes} processes" if processes > 1 else ""
