@@ -39,7 +39,7 @@ def bare_trainer(
     length = {"max_epochs": passes, "max_steps": None, "patience": None}
     silence = {"log_every": 10**9, "validate_every": None, "average_last": None}
     config = config.model_copy(update={**length, **silence})
-    learner = Learner(model, config, device, dtype, processes, updates_per_epoch=len(plan.epoch(0)))
+    learner = Learner(model, config, device, dtype, processes, updates_per_epoch=plan.updates_per_epoch)
     selection = ModelSelection(
         learner,
         validate=lambda model: Validation(0.0, 0.0, {"bleu": 0.0, "chrf": 0.0}, 0, "", None, []),

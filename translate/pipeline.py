@@ -100,7 +100,7 @@ def train_together(
     precision = config.training.precision
     reached = None  # the progress of a resumed run
     if resume:
-        reached = progress_to_resume(run, values, identity, config.training, len(plan.epoch(0)), processes)
+        reached = progress_to_resume(run, values, identity, config.training, plan.updates_per_epoch, processes)
         if reached is None:
             return run
         precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
@@ -202,7 +202,7 @@ def build_learner(
         keep_memory(one_heap=dtype is torch.float32)
     model = prepare_model(config, text, plan, start, device, processes.local_count)
     processes.seed_each_process(config.seed)
-    return Learner(model, config.training, device, dtype, processes, updates_per_epoch=len(plan.epoch(0)))
+    return Learner(model, config.training, device, dtype, processes, updates_per_epoch=plan.updates_per_epoch)
 
 
 def choose_dtype(config: Config, device: torch.device, precision: str) -> torch.dtype:

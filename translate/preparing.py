@@ -109,7 +109,8 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
     pairs = repeat_pairs(pairs, text)
     plan = BatchPlan(pairs, dataset.source.lengths, dataset.target.lengths, config.training.batch, config.seed)
     shapes, most = plan.shapes(0), config.training.batch.max_tokens
-    log.info("%s: updates per epoch: %d, padding: %.1f%%", text.name, len(plan.epoch(0)), 100 * shapes.padding_share())
+    padding = 100 * shapes.padding_share()
+    log.info("%s: updates per epoch: %d, padding: %.1f%%", text.name, plan.updates_per_epoch, padding)
     if longer := int((np.maximum(shapes.source, shapes.target) > most).sum()):
         log.info(
             "%s: %s longer than training.batch.max_tokens (%d), each in a batch of its own: %d; "

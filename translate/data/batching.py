@@ -55,7 +55,7 @@ class Batch:
 
         labels_BT = torch.full(self.target_BT.shape, IGNORED).masked_scatter_(self.target_mask_BT, self.labels_N)
         source_mask_BS = widened(self.source_mask_BS, source, False)
-        source_mask_BS[rows - further :, 0] = True
+        source_mask_BS[len(self.source_BS) :, 0] = True
         return Batch(
             widened(self.source_BS, source, PAD),
             source_mask_BS,
@@ -200,8 +200,13 @@ class BatchPlan:
     seed: int
     _last: dict[int, Epoch] = field(default_factory=dict, init=False)
 
+    @property
+    def updates_per_epoch(self) -> int:
+        """How many updates an epoch has; every epoch has the same number."""
+        return len(self.epoch(0))
+
     def epoch(self, number: int) -> Epoch:
-        """The updates of an epoch. Every epoch has the same number of them."""
+        """The updates of an epoch."""
         if number not in self._last:  # For millions of pairs an order takes seconds, and it is needed more than once.
             self._last.clear()
             rng = np.random.default_rng((self.seed, number))
