@@ -95,7 +95,8 @@ class Validator(ABC):
 
         def measure(batch: Batch, logits_NV: Tensor) -> tuple[float, float, int]:
             correct = (logits_NV.argmax(1) == batch.labels_N).sum().item()
-            return smoothed_loss_(logits_NV, batch.labels_N, smoothing=0.0)[1].item(), correct, len(batch.labels_N)
+            _, (_, nll) = smoothed_loss_(logits_NV, batch.labels_N, smoothing=0.0)
+            return nll.item(), correct, len(batch.labels_N)
 
         pairs, rows = np.arange(len(self.dataset)), self.max_sentences
         found = teacher_forced(

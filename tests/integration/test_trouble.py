@@ -55,8 +55,8 @@ def spoil_updates(patch: pytest.MonkeyPatch, *numbers: int, value: float = math.
         update(self, *given)
 
     def spoiled(*arguments: Any, **keywords: Any) -> tuple[Tensor, Tensor]:
-        smoothed, nll = loss(*arguments, **keywords)
-        return (smoothed * value, nll * value) if now in numbers else (smoothed, nll)
+        smoothed, sums = loss(*arguments, **keywords)
+        return (smoothed * value, sums * value) if now in numbers else (smoothed, sums)
 
     patch.setattr(Trainer, "_update", counted)
     patch.setattr(objective_module, "smoothed_loss_", spoiled)

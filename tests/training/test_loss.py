@@ -26,7 +26,7 @@ def test_equals_cross_entropy_in_value_and_gradient(
 ) -> None:
     monkeypatch.setattr(loss_module, "ELEMENTS_AT_ONCE", at_once)
     logits_NV, labels_N = drawn()
-    loss, nll = smoothed_loss_(logits_NV.clone(), labels_N, smoothing)
+    loss, (_, nll) = smoothed_loss_(logits_NV.clone(), labels_N, smoothing)
     expected = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=smoothing)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(nll, cross_entropy(logits_NV, labels_N, reduction="sum"))
@@ -37,14 +37,14 @@ def test_equals_cross_entropy_in_value_and_gradient(
 
 
 def test_without_smoothing_both_are_the_same() -> None:
-    loss, nll = smoothed_loss_(*drawn(), 0.0)
+    loss, (_, nll) = smoothed_loss_(*drawn(), 0.0)
     assert loss.item() == nll.item()
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_sums_in_float32_whatever_the_logits(smoothing: float) -> None:
     logits_NV, labels_N = drawn(rows=3000, dtype=torch.bfloat16)
-    loss, nll = smoothed_loss_(logits_NV.clone(), labels_N, smoothing)
+    loss, (_, nll) = smoothed_loss_(logits_NV.clone(), labels_N, smoothing)
     assert loss.dtype is nll.dtype is torch.float32
     exact = cross_entropy(logits_NV.double(), labels_N, reduction="sum", label_smoothing=smoothing)
     assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
@@ -53,11 +53,11 @@ def test_sums_in_float32_whatever_the_logits(smoothing: float) -> None:
     assert logits_NV.grad.dtype is torch.bfloat16
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
-    "smoothed": lambda logits, labels: smoothed_loss_(logits, labels, 0.1),
-    "plain smoothed": lambda logits, labels: plain_smoothed_loss(logits, labels, 0.1),
-    "r-drop": lambda logits, labels: r_drop_loss_(logits, labels[::2], 0.1, 2.0),
-    "plain r-drop": lambda logits, labels: plain_r_drop_loss(logits, labels[::2], 0.1, 2.0),
+LOSSES: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+    "smoothed": lambda logits, labels, share=1.0: smoothed_loss_(logits, labels, 0.1, share),
+    "plain smoothed": lambda logits, labels, share=1.0: plain_smoothed_loss(logits, labels, 0.1, share),
+    "r-drop": lambda logits, labels, share=1.0: r_drop_loss_(logits, labels[::2], 0.1, 2.0, share),
+    "plain r-drop": lambda logits, labels, share=1.0: plain_r_drop_loss(logits, labels[::2], 0.1, 2.0, share),
 }
 
 
@@ -67,9 +67,9 @@ def test_rows_after_those_of_the_labels_do_not_count(name: str) -> None:
     logits_NV, labels_N = drawn(rows=8)
     further = torch.full((5, logits_NV.shape[1]), 3.0)
     logits_MV = torch.cat([logits_NV.detach(), further]).requires_grad_()
-    sums, expected = loss_of(logits_MV, labels_N), loss_of(logits_NV, labels_N)
-    assert [total.item() for total in sums] == [total.item() for total in expected]
-    (gradient_MV,) = torch.autograd.grad(sums[0], logits_MV)
+    found, expected = loss_of(logits_MV, labels_N), loss_of(logits_NV, labels_N)
+    torch.testing.assert_close(found, expected, rtol=0.0, atol=0.0)
+    (gradient_MV,) = torch.autograd.grad(found[0], logits_MV)
     (gradient_NV,) = torch.autograd.grad(expected[0], logits_NV)
     assert torch.equal(gradient_MV, torch.cat([gradient_NV, torch.zeros_like(further)]))
 
@@ -87,32 +87,26 @@ def test_the_gradient_takes_the_place_of_scores_that_nobody_needs(name: str) -> 
         needs_them.backward()
 
 
-SHARED: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
-    "smoothed": lambda logits, labels, **share: smoothed_loss_(logits, labels, 0.1, **share),
-    "r-drop": lambda logits, labels, **share: r_drop_loss_(logits, labels[::2], 0.1, 2.0, **share),
-}
-
-
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("share", [1 / 3, 1e-4, 0.0])
-def test_a_share_that_is_known_beforehand_changes_no_result(name: str, share: float) -> None:
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_a_share_multiplies_what_is_differentiated_and_not_the_sums(name: str, share: float, factor: float) -> None:
     logits_NV, labels_N = drawn(rows=8)
-    unaware, aware = (SHARED[name](logits_NV.clone(), labels_N, **known) for known in ({}, {"share": share}))
-    assert [total.item() for total in aware] == [total.item() for total in unaware]
-    for factor in (share, 1.0):  # What it is multiplied by may still be something else.
-        unaware, aware = (SHARED[name](logits_NV.clone(), labels_N, **known) for known in ({}, {"share": share}))
-        expected, found = (torch.autograd.grad(factor * loss, logits_NV)[0] for loss, _ in (unaware, aware))
-        torch.testing.assert_close(found, expected)
+    (whole, expected_sums), (part, sums) = (LOSSES[name](logits_NV.clone(), labels_N, each) for each in (1.0, share))
+    assert sums.tolist() == expected_sums.tolist()
+    assert part.item() == pytest.approx(share * whole.item())
+    expected, found = (torch.autograd.grad(factor * loss, logits_NV)[0] for loss in (share * whole, part))
+    torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("name", SHARED)
-def test_a_share_that_is_known_beforehand_saves_a_multiplication(name: str) -> None:
+@pytest.mark.parametrize("name", ["smoothed", "r-drop"])
+def test_a_share_needs_no_product_with_the_whole_gradient(name: str) -> None:
     logits_NV, labels_N = drawn(rows=8)
-    for share, changes in ((1 / 300, 0), (1.0, 1)):
+    for factor, changes in ((1.0, 0), (1 / 300, 1)):
         scores_NV = logits_NV.clone()
-        loss, _ = SHARED[name](scores_NV, labels_N, share=share)
+        loss, _ = LOSSES[name](scores_NV, labels_N, 1 / 300)
         changed = scores_NV._version
-        (loss * (1 / 300)).backward()
+        (factor * loss).backward()
         assert scores_NV._version == changed + changes
 
 
@@ -122,9 +116,9 @@ def test_only_on_a_cpu_is_any_value_looked_at(name: str, dtype: torch.dtype) -> 
     """As on a GPU, which would have to be waited for; a tensor on the device `meta` has no values."""
     logits_MV = torch.zeros(9, 11, dtype=dtype, device="meta", requires_grad=True)
     labels_N = torch.zeros(8, dtype=torch.int64, device="meta")
-    loss, nll = LOSSES[name](logits_MV.clone(), labels_N)
+    loss, sums = LOSSES[name](logits_MV.clone(), labels_N)
     (gradient_MV,) = torch.autograd.grad(loss / 3, logits_MV)
-    assert (loss.device, nll.device) == (logits_MV.device, logits_MV.device)
+    assert (loss.device, sums.device) == (logits_MV.device, logits_MV.device)
     assert (gradient_MV.device, gradient_MV.dtype) == (logits_MV.device, dtype)
 
 
@@ -144,7 +138,7 @@ def test_r_drop_equals_pytorch_in_value_and_gradient(
     one_NV, labels_N = drawn()
     other_NV = torch.randn(one_NV.shape, generator=torch.Generator().manual_seed(1)).requires_grad_()
     passes = [one_NV, other_NV]
-    loss, nll = r_drop_loss_(torch.cat(passes), labels_N, 0.1, weight)
+    loss, (_, nll) = r_drop_loss_(torch.cat(passes), labels_N, 0.1, weight)
     log_p, log_q = (scores_NV.log_softmax(1) for scores_NV in passes)
     apart = kl_div(log_q, log_p, reduction="sum", log_target=True) + kl_div(
         log_p, log_q, reduction="sum", log_target=True
@@ -185,7 +179,7 @@ def test_passes_that_agree_have_the_loss_of_one() -> None:
 
 def test_large_logits_stay_finite() -> None:
     logits_NV = torch.tensor([[1e4, -1e4, 0.0]])
-    loss, nll = smoothed_loss_(logits_NV, torch.tensor([1]), 0.1)
+    loss, (_, nll) = smoothed_loss_(logits_NV, torch.tensor([1]), 0.1)
     assert nll.item() == pytest.approx(2e4)
     assert loss.item() == pytest.approx(0.9 * 2e4 + 0.1 * 1e4)
 
@@ -204,7 +198,7 @@ def test_labels_that_seem_impossible(far: float) -> None:
 
 
 def test_no_tokens_no_loss() -> None:
-    loss, nll = smoothed_loss_(torch.empty(0, 5), torch.empty(0, dtype=torch.int64), 0.1)
+    loss, (_, nll) = smoothed_loss_(torch.empty(0, 5), torch.empty(0, dtype=torch.int64), 0.1)
     assert (loss.item(), nll.item()) == (0.0, 0.0)
 
 

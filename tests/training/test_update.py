@@ -53,7 +53,7 @@ def test_rows_of_scores_are_a_multiple_where_each_number_of_rows_costs_machine_c
     assert len(passed(torch.bfloat16, None)[1]) == labels + -labels % ROWS
 
 
-def test_the_loss_is_told_what_it_will_be_multiplied_by(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loss_is_told_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     update, told = passed(torch.float32, None)[0], []
     objective = update.objective
 

@@ -36,32 +36,34 @@ class Sums:
         self.tokens += other.tokens
 
 
-def plain_smoothed_loss(logits_MV: Tensor, labels_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def plain_smoothed_loss(
+    logits_MV: Tensor, labels_N: Tensor, smoothing: float, share: float | Tensor = 1.0
+) -> tuple[Tensor, Tensor]:
     """The same as `smoothed_loss_`, by PyTorch's own cross-entropy: the plain version, to be read first.
 
     Rows with the label `IGNORED` do not count.
     """
     logits_NV = logits_MV[: len(labels_N)].float()
     loss = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORED)
-    return loss, cross_entropy(logits_NV.detach(), labels_N, reduction="sum", ignore_index=IGNORED)
+    nll = cross_entropy(logits_NV.detach(), labels_N, reduction="sum", ignore_index=IGNORED)
+    return share * loss, torch.stack([loss.detach(), nll])
 
 
 def smoothed_loss_(
-    logits_MV: Tensor, labels_N: Tensor, smoothing: float, *, share: float | Tensor = 1.0
+    logits_MV: Tensor, labels_N: Tensor, smoothing: float, share: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """The summed cross-entropy with and without label smoothing (Szegedy et al., 2016), as scalars in float32.
+    """`share` times the summed cross-entropy, to be differentiated, and the sums (2,), with and without smoothing.
 
-    A share `smoothing` of the probability is spread evenly over the whole vocabulary, including the true token and
-    the specials; the true token gets the rest as well, as in `torch.nn.functional.cross_entropy`. Only the smoothed sum
-    can be differentiated, and only once. Rows of logits after those of the labels do not count. Logits that require a
-    gradient are overwritten with it, hence the underscore.
+    Label smoothing (Szegedy et al., 2016) spreads a share `smoothing` of the probability evenly over the whole
+    vocabulary, including the true token and the specials; the true token gets the rest as well, as in
+    `torch.nn.functional.cross_entropy`. Rows of logits after those of the labels do not count. Results are float32.
 
-    `share` is what the caller will multiply the loss by before the backward pass. It changes no result, but if known
-    now, it is multiplied into each block while that is in the cache, which saves a pass over the whole gradient later.
+    Logits that require a gradient are overwritten with it, hence the underscore, so it can be asked for only once.
+    `share` is multiplied into each block of it while that is in the cache: a product of the loss would take a pass over
+    the whole gradient later.
     """
-    share = share or 1.0  # The backward pass divides by it.
-    loss, nll = _SmoothedLoss.apply(logits_MV, labels_N, smoothing, share)  # type: ignore[no-untyped-call]
-    return loss, nll
+    loss, sums = _SmoothedLoss.apply(logits_MV, labels_N, smoothing, share)  # type: ignore[no-untyped-call]
+    return loss, sums
 
 
 class _SmoothedLoss(torch.autograd.Function):
@@ -89,42 +91,41 @@ class _SmoothedLoss(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             logits_MV[len(labels_N) :] = 0
             ctx.save_for_backward(logits_MV)
-            ctx.share = share
-        loss, nll = sums.unbind()
-        ctx.mark_non_differentiable(nll)
-        return loss, nll
+        ctx.mark_non_differentiable(sums)
+        return share * sums[0], sums
 
     @staticmethod
     def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
         (gradient_MV,) = ctx.saved_tensors
-        return _multiplied_(gradient_MV, loss_gradient / ctx.share), None, None, None
+        return _multiplied_(gradient_MV, loss_gradient), None, None, None
 
 
-def plain_r_drop_loss(twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float) -> tuple[Tensor, Tensor]:
+def plain_r_drop_loss(
+    twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, share: float | Tensor = 1.0
+) -> tuple[Tensor, Tensor]:
     """The same as `r_drop_loss_`, by PyTorch's own cross-entropy and divergence; `IGNORED` as above."""
     twice_NV = twice_MV[: 2 * len(labels_N)]
     losses = [plain_smoothed_loss(logits_NV, labels_N, smoothing) for logits_NV in twice_NV.chunk(2)]
-    loss, nll = (torch.stack(sums).mean() for sums in zip(*losses, strict=True))
+    loss, (_, nll) = (torch.stack(each).mean(0) for each in zip(*losses, strict=True))
     logs = [logits_NV.float().log_softmax(1) for logits_NV in twice_NV.chunk(2)]
     divergences = [kl_div(q, p, reduction="none", log_target=True).sum(1) for p, q in (logs, reversed(logs))]
-    return loss + weight * (torch.stack(divergences) * (labels_N != IGNORED)).sum() / 4, nll
+    loss = loss + weight * (torch.stack(divergences) * (labels_N != IGNORED)).sum() / 4
+    return share * loss, torch.stack([loss.detach(), nll])
 
 
 def r_drop_loss_(
-    twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, *, share: float | Tensor = 1.0
+    twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, share: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
     """The mean of `smoothed_loss_` over two passes, plus their divergence: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
 
     `twice_MV` has the logits of one pass followed by those of the other, which give p and q; `labels_N` has the labels
     once; rows after those of both passes do not count. R-Drop (Liang et al., 2021, equation 4) draws the two
     distributions together that dropout has driven apart; this is half of what the paper minimizes, so that with weight
-    0 it is the cross-entropy of one pass. The second scalar is the mean without smoothing and divergence, and has no
-    gradient. The logits are overwritten with their gradient, even if they require none. `share` is as in
-    `smoothed_loss_`.
+    0 it is the cross-entropy of one pass. Of the sums (2,), the second is without smoothing and divergence. The logits
+    are overwritten with their gradient, even if they require none. `share` is as in `smoothed_loss_`.
     """
-    share = share or 1.0
-    loss, nll = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight, share)  # type: ignore[no-untyped-call]
-    return loss, nll
+    loss, sums = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight, share)  # type: ignore[no-untyped-call]
+    return loss, sums
 
 
 class _RDropLoss(torch.autograd.Function):
@@ -160,15 +161,14 @@ class _RDropLoss(torch.autograd.Function):
                 logits_NV[rows] = _minus_targets(gradient_RV, labels_R1, smoothing, share / 2, sign=sign)
         twice_MV[counted:] = 0
         ctx.save_for_backward(twice_MV)
-        ctx.share = share
-        loss, nll = (sums / 2).unbind()
-        ctx.mark_non_differentiable(nll)
-        return loss, nll
+        sums /= 2
+        ctx.mark_non_differentiable(sums)
+        return share * sums[0], sums
 
     @staticmethod
     def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None, None]:
         (gradient_MV,) = ctx.saved_tensors
-        return _multiplied_(gradient_MV, loss_gradient / ctx.share), None, None, None, None
+        return _multiplied_(gradient_MV, loss_gradient), None, None, None, None
 
 
 def _multiplied_(gradient_MV: Tensor, factor: Tensor) -> Tensor:

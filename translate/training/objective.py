@@ -16,10 +16,10 @@ Logits = Callable[[Batch], Tensor]
 
 
 class Objective(Protocol):
-    """Returns two sums over a batch's target tokens: the loss to minimize, and the plain negative log-likelihood.
+    """Returns `share` times the loss to minimize, for the backward pass, and two sums over a batch's target tokens.
 
-    `share` says what the loss is going to be multiplied by before the backward pass (see `smoothed_loss_`). Plain ones
-    leave out labels that are `IGNORED`; the others take none.
+    The sums (2,) are that loss, without `share`, and the plain negative log-likelihood. Plain objectives leave out
+    labels that are `IGNORED`; the others take none.
     """
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]: ...
@@ -32,14 +32,14 @@ class CrossEntropy:
     smoothing: float
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return smoothed_loss_(logits(batch), batch.labels_N, self.smoothing, share=share)
+        return smoothed_loss_(logits(batch), batch.labels_N, self.smoothing, share)
 
 
 class PlainCrossEntropy(CrossEntropy):
     """The same by PyTorch's own loss."""
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return plain_smoothed_loss(logits(batch), batch.labels_N, self.smoothing)
+        return plain_smoothed_loss(logits(batch), batch.labels_N, self.smoothing, share)
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class RDrop:
     weight: float
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return r_drop_loss_(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share=share)
+        return r_drop_loss_(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share)
 
 
 class PlainRDrop(RDrop):
     """The same by PyTorch's own losses."""
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return plain_r_drop_loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight)
+        return plain_r_drop_loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share)
 
 
 def build_objective(config: TrainingConfig, *, plain: bool = False) -> Objective:

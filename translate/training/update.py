@@ -94,9 +94,9 @@ class Update:
         return False
 
     def _pass(self, forward: Forward, batch: Batch, share: float | Tensor) -> Tensor:
-        loss, nll = self.objective(lambda batch: self._logits(forward, batch), batch, share)
-        (loss * share).backward()
-        return torch.stack([loss.detach(), nll])
+        loss, sums = self.objective(lambda batch: self._logits(forward, batch), batch, share)
+        loss.backward()
+        return sums
 
     def _logits(self, forward: Forward, batch: Batch) -> Tensor:
         with autocast(self.dtype, self.device):
