@@ -52,6 +52,16 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "x.yaml:1: training.schedule.cosine: unknown key; to choose it, write kind: cosine",
         ),
         ("extend: b.yaml", "x.yaml:1: extend: unknown key; did you mean 'extends'?"),
+        (
+            "training: {load_encoder: a.ckpt}",
+            "x.yaml:1: training.load_encoder: unknown key; no part can be frozen or loaded alone; training.start_from "
+            "loads a whole model, and all of it is trained",
+        ),
+        (
+            "model: {freeze: true}",
+            "x.yaml:1: model.freeze: unknown key; no part can be frozen or loaded alone; training.start_from "
+            "loads a whole model, and all of it is trained",
+        ),
         ("model.d_model: 64", "x.yaml:1: model.d_model: unknown key; write model: {d_model: …}"),
         (
             "training.optimizer.lr: 1",

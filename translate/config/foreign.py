@@ -100,7 +100,10 @@ INSTEAD = {
     "there is nothing to set for making batches": "num_workers dataloader_num_workers",
     "the loss is cross-entropy; training.label_smoothing smooths it": "criterion loss loss_fn",
     "training.start_from begins with a new optimizer, --resume goes on with the saved one": "reset_optimizer "
-    "reset_scheduler reset_optim",
+    "reset_scheduler reset_optim reset_lr_scheduler reset_iter_state",
+    "no part can be frozen or loaded alone; training.start_from loads a whole model, and all of it is trained": ""
+    "freeze freeze_encoder freeze_decoder freeze_params fixed_param_names load_encoder load_decoder load_pretrained "
+    "pre_word_vecs_enc pre_word_vecs_dec",
     "train.py --resume continues a run": "resume resume_from_checkpoint",
     "train.py --overwrite replaces a run": "overwrite overwrite_output_dir",
     "model.safetensors in the run's folder is always the best one": "load_best_model_at_end",
