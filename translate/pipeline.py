@@ -338,7 +338,8 @@ def finish(
 def warn_of_settings(config: Config, trainer: Trainer) -> None:
     """Warn of settings that do nothing.
 
-    A rate that stays 0 or never reaches its peak, a limit that another one cuts short, R-Drop without dropout.
+    A rate that stays 0 or never reaches its peak, a limit that another one cuts short, R-Drop without dropout, a mean
+    of more validations than there are.
     """
     model = config.model
     if config.training.r_drop and not (model.dropout or model.attention_dropout or model.ffn_dropout):
@@ -366,6 +367,16 @@ def warn_of_settings(config: Config, trainer: Trainer) -> None:
             "reaches its peak",
             warm_up,
             total_steps,
+        )
+    between = config.training.validate_every or trainer.learner.updates_per_epoch
+    validations = math.ceil(total_steps / between)  # without that of `start_from`, which is not averaged
+    if (last := config.training.average_last) is not None and last > validations:
+        log.warning(
+            "training.average_last is %d, but the number of validations is %d: lower it, or set "
+            "training.validate_every to %d or less",
+            last,
+            validations,
+            max(1, total_steps // last),
         )
 
 

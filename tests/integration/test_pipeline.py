@@ -310,6 +310,24 @@ def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest
         assert (warning in caplog.text) == warned
 
 
+@pytest.mark.parametrize(
+    ("settings", "validations"),
+    [
+        (("training.max_steps=5", "training.validate_every=2"), 3),
+        (("training.max_steps=5",), 1),
+        (("training.max_epochs=2",), 2),
+    ],
+)
+def test_a_mean_of_more_validations_than_there_are_is_warned_of(
+    settings: tuple[str, ...], validations: int, tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    for last in (max(2, validations), validations + 1):
+        caplog.clear()
+        train(tiny.config(*settings, f"training.average_last={last}"), overwrite=True)
+        warning = f"training.average_last is {last}, but the number of validations is {validations}: "
+        assert (warning in caplog.text) == (last > validations)
+
+
 def test_settings_that_do_nothing_are_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     train(tiny.config("training.max_epochs=1", "training.max_steps=50", "training.r_drop=1", "model.dropout=0"))
     assert "training.max_epochs (1) ends this run after 7 updates, before training.max_steps (50); " in caplog.text
