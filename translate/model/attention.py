@@ -22,8 +22,7 @@ from translate.model.rows import PaddedRows, positions_of
 # positions are all masked would be NaN.
 MASKED = -1e9
 
-# PyTorch's softmax on CPUs computes many scores at once, but rows of fewer than a vector (of 512 bits) one by one.
-VECTOR = 16
+VECTOR = 16  # numbers of float32 in a vector of 512 bits
 
 
 class KeysValues(NamedTuple):
@@ -186,10 +185,7 @@ class MultiHeadAttention(nn.Module):
             scores_BHTS += masked_TS.triu_(1)
         if mask_B1TS is not None:
             scores_BHTS += torch.where(mask_B1TS, 0.0, MASKED).to(scores_BHTS.dtype)
-        length = scores_BHTS.shape[-1]
-        if length < VECTOR:
-            scores_BHTS = F.pad(scores_BHTS, (0, VECTOR - length), value=-math.inf)
-        return scores_BHTS.softmax(-1)[..., :length]
+        return _softmax(scores_BHTS)
 
     def _placed(self, x_BHTK: Tensor, norm: nn.Module, start: int) -> Tensor:
         """Queries or keys, the first of which is at position `start`, after `norm` and rotation: at least in float32.
@@ -211,3 +207,12 @@ class MultiHeadAttention(nn.Module):
 def _at_least_float32(x: Tensor) -> Tensor:
     # Contiguous, because batches of matrix products make a copy of what is not.
     return x.to(torch.promote_types(x.dtype, torch.float32), memory_format=torch.contiguous_format)
+
+
+def _softmax(scores_BHTS: Tensor) -> Tensor:
+    """The weights: exponentials divided by their sum, over the last dimension."""
+    # PyTorch's softmax on CPUs computes many scores at once, but rows of fewer than a vector one by one.
+    length = scores_BHTS.shape[-1]
+    if length < VECTOR:
+        scores_BHTS = F.pad(scores_BHTS, (0, VECTOR - length), value=-math.inf)
+    return scores_BHTS.softmax(-1)[..., :length]
