@@ -86,7 +86,7 @@ NAMES_ELSEWHERE = {
     "decoding.temperature": "sampling_temperature random_sampling_temp",
     "decoding.top_k": "sampling_topk random_sampling_topk",
     "decoding.max_ratio": "max_len_a",
-    "decoding.max_extra": "max_len_b max_output_length max_new_tokens max_length max_len generation_max_length",
+    "decoding.max_extra": "max_len_b max_length max_len",
     "decoding.max_source": "max_source_length max_input_length",
     "decoding.batch_tokens": "batch_size testing.batch_size max_batch_tokens eval_batch_size "
     "per_device_eval_batch_size",
@@ -97,6 +97,8 @@ INSTEAD = {
     "evaluate.py --split NAME scores any split": "test test_data testpref",
     "batches come in a new random order in each epoch": "shuffle",
     "training.batch has max_tokens and max_sentences": "batch_type",
+    "translations have at most decoding.max_ratio tokens for each source token, plus decoding.max_extra": ""
+    "max_output_length max_new_tokens generation_max_length",
     "there is nothing to set for making batches": "num_workers dataloader_num_workers",
     "the loss is cross-entropy; training.label_smoothing smooths it": "criterion loss loss_fn",
     "training.start_from begins with a new optimizer, --resume goes on with the saved one": "reset_optimizer "
