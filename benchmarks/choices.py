@@ -27,7 +27,7 @@ from translate.data.corpora import corpora_of
 from translate.data.splits import open_split
 from translate.errors import TranslateError
 from translate.model_file import SavedModel
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
 from translate.text.vocabulary import UNK
 
 CONFIG = ROOT / "benchmarks" / "choices.yaml"

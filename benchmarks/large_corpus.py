@@ -31,8 +31,8 @@ from translate.config.schema import Config
 from translate.data.cache import CorpusCache
 from translate.data.corpora import ParallelCorpora
 from translate.data.splits import open_split
-from translate.files import atomic_open
 from translate.pipeline import train
+from translate.system.files import atomic_open
 from translate.text.tokenizers import TOKENIZERS
 from translate.training.trainer import Trainer
 

@@ -53,7 +53,6 @@ from loops import Batches, Job, Pass, peak_memory, serve
 from numpy.typing import NDArray
 from torch import nn
 
-from translate.allocation import keep_memory
 from translate.commands.options import positive
 from translate.commands.run import BRIEF_BUSY_LOOP
 from translate.config.loading import config_from_dict, config_to_dict, load_config
@@ -62,16 +61,17 @@ from translate.data.batching import BatchPlan, Epoch
 from translate.data.cache import CorpusCache
 from translate.data.corpora import corpora_of
 from translate.data.dataset import Dataset, EncodedText
-from translate.device import avoid_cudnn_attention, prepare_cpu, resolve_device
 from translate.errors import DataError, TranslateError
 from translate.model.build import build_model
 from translate.pipeline import choose_dtype
-from translate.precision import PRECISIONS, name_of
+from translate.system.allocation import keep_memory
+from translate.system.device import avoid_cudnn_attention, prepare_cpu, resolve_device
+from translate.system.precision import PRECISIONS, name_of
 from translate.training.distributed import Group
 from translate.training.processes import SINGLE_PROCESS, Processes
 from translate.training.tracking import MetricsLog, NoBar
 
-# What `translate.allocation.keep_memory` asks of glibc, as environment variables.
+# What `translate.system.allocation.keep_memory` asks of glibc, as environment variables.
 KEPT_MEMORY = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),

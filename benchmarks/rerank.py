@@ -29,7 +29,6 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
 
 from translate import Translator
-from translate.allocation import keep_memory
 from translate.commands.options import positive
 from translate.commands.run import run
 from translate.commands.streams import open_output
@@ -37,7 +36,8 @@ from translate.commands.translate import refuse_to_replace
 from translate.data.lines import read_lines
 from translate.data.splits import open_split
 from translate.errors import ConfigError
-from translate.evaluation import corpus_bleu
+from translate.evaluation.bleu import corpus_bleu
+from translate.system.allocation import keep_memory
 
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 IMPOSSIBLE = -1e9  # in place of minus infinity, which times 0 is not a number

@@ -24,18 +24,18 @@ import numpy as np
 import torch
 from bare import bare_trainer
 
-from translate.allocation import keep_memory
 from translate.commands.options import positive
 from translate.config.loading import load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
 from translate.data.corpora import corpora_of
-from translate.device import prepare_cpu, resolve_device
 from translate.errors import TranslateError
 from translate.model_file import fresh_model
 from translate.pipeline import choose_dtype
-from translate.precision import name_of
+from translate.system.allocation import keep_memory
+from translate.system.device import prepare_cpu, resolve_device
+from translate.system.precision import name_of
 from translate.training.distributed import Group
 from translate.training.processes import SINGLE_PROCESS
 from translate.training.tracking import MetricsLog, NoBar

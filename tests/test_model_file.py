@@ -17,7 +17,7 @@ from translate.config.model import ModelConfig
 from translate.config.schema import Config
 from translate.errors import CheckpointError
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
-from translate.storage import read_tensors, write_tensors
+from translate.system.storage import read_tensors, write_tensors
 from translate.text.codec import Codec
 from translate.text.spacing import Spacing
 from translate.text.tokenizers import WordTokenizer

@@ -2,22 +2,19 @@
 
 The folders in the order of the subject, each using only those before it:
 
+    system/      files, memory, cores and devices
     config/      the settings of a run, read from YAML
     text/        text to token ids, and back
     data/        parallel and labelled text on disk, encoded and put into batches
     model/       the transformer, and the classifier made of its encoder
     decoding/    greedy search, beam search, sampling; how probable given translations are
     training/    loss, optimizer, the loop and its saved states
+    evaluation/  BLEU and accuracy, during training and of saved models
+    runs/        the folders of runs, and what a run begins with
+    commands/    what the scripts run
 
-Small files that any of them may use: errors.py, files.py (written whole or not at all), paths.py, pool.py (work in one
-process per core), device.py (where to compute), precision.py (bfloat16 or float32), threads.py (work in several
-threads), allocation.py (the memory of tensors), storage.py (tensors in a file).
-
-The files that put them together: evaluation.py (BLEU), accuracy.py (right labels), score_warnings.py (what makes
-scores mislead), model_file.py (a trained model), line_warnings.py (what makes its output unreliable), translator.py
-(text in, text out), validation.py, runs.py (the folder of a run), scoring.py, resuming.py (how a run goes on),
-preparing.py (the text of a run), starting.py (the model with which it begins), pipeline.py (from a config to a trained
-model), and commands/ (what the scripts run).
+Beside them: errors.py, model_file.py (a trained model), translator.py (text in, text out) with line_warnings.py (what
+makes its output unreliable), and pipeline.py (from a config to a trained model).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -16,7 +16,7 @@ from translate.config.loading import config_from_dict, config_to_dict
 from translate.config.schema import Config
 from translate.errors import CheckpointError, ConfigError
 from translate.model.build import Model, build_model
-from translate.storage import read_tensors, write_tensors
+from translate.system.storage import read_tensors, write_tensors
 from translate.text.codec import Codec
 
 FORMAT = "translate model 1"

@@ -13,22 +13,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translate.allocation import keep_memory
 from translate.config.loading import config_to_dict, dump_config, flat
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
-from translate.device import avoid_cudnn_attention, prepare_cpu, resolve_device, subnormals_are_zero
 from translate.errors import CheckpointError, ConfigError, TrainingError
+from translate.evaluation.validation import LabelValidator, TranslationValidator, Validator
 from translate.model.build import Model
 from translate.model_file import SavedModel, weights_of
-from translate.paths import commit
-from translate.precision import autocast, name_of, resolve_precision
-from translate.preparing import PreparedText, helpers_for, plan_batches, prepare_text, training_set, with_max_ratio
-from translate.resuming import is_place, progress_to_resume, refuse_changed_settings
-from translate.runs import RunFolder, would_be_replaced
-from translate.starting import load_start, prepare_model
+from translate.runs.folder import RunFolder, would_be_replaced
+from translate.runs.preparing import PreparedText, helpers_for, plan_batches, prepare_text, training_set, with_max_ratio
+from translate.runs.resuming import is_place, progress_to_resume, refuse_changed_settings
+from translate.runs.starting import load_start, prepare_model
+from translate.system.allocation import keep_memory
+from translate.system.device import avoid_cudnn_attention, prepare_cpu, resolve_device, subnormals_are_zero
+from translate.system.paths import commit
+from translate.system.precision import autocast, name_of, resolve_precision
+from translate.system.threads import own_threads
 from translate.text.codec import Codec
-from translate.threads import own_threads
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
 from translate.training.model_selection import ModelSelection
@@ -39,7 +40,6 @@ from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics, log_above_the_bar
 from translate.training.trainer import Trainer
 from translate.training.writer import Writer
-from translate.validation import LabelValidator, TranslationValidator, Validator
 
 log = logging.getLogger("translate")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from translate.allocation import explained_lack_of_memory
 from translate.config.decoding import OWN_SETTINGS, DecodingConfig
 from translate.config.loading import config_to_dict
 from translate.config.problems import check
@@ -20,10 +19,11 @@ from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.limits import tokens_read, tokens_scored
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
-from translate.device import prepare_cpu, resolve_device
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.line_warnings import Limits, warn_of_sources, warn_of_targets
 from translate.model_file import SavedModel
+from translate.system.allocation import explained_lack_of_memory
+from translate.system.device import prepare_cpu, resolve_device
 
 LINE_BREAK = re.compile(r"\r\n|[\r\n]")  # not U+2028 and the like, which are part of a sentence (see data/lines.py)
 MOST = 1000  # translations of one sentence, samples or hypotheses of a beam, that may be asked for

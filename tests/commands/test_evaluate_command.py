@@ -15,14 +15,14 @@ from typing import Any, cast
 import pytest
 from tiny_project import Call, Outcome, Project, write_lines
 
-from translate import evaluation
 from translate.commands.evaluate import main, warn_of_text
 from translate.commands.train import main as train
 from translate.data.corpus import TextInMemory
 from translate.data.lines import read_lines
-from translate.files import atomic_write
+from translate.evaluation import bleu
 from translate.model_file import SavedModel
-from translate.paths import project_root
+from translate.system.files import atomic_write
+from translate.system.paths import project_root
 from translate.text import words
 from translate.translator import Translator
 
@@ -30,7 +30,7 @@ from translate.translator import Translator
 @pytest.fixture
 def run(call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """The command with the tiny model, and a report in the folder of the test."""
-    monkeypatch.setattr(evaluation, "RESAMPLES", 20)  # A thousand take most of the time.
+    monkeypatch.setattr(bleu, "RESAMPLES", 20)  # A thousand take most of the time.
     return lambda *arguments: call(
         main, "--checkpoint", project.model, "--json", tmp_path / "report.json", "--device", "cpu", *arguments
     )
@@ -250,7 +250,7 @@ def test_translations_that_were_cut_off_are_counted(
 def test_the_newest_run_is_scored_and_the_report_lies_beside_it(
     call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
     run = shutil.copytree(project.model.parent, tmp_path / "checkpoints" / "newest")
     said = call(main, "--split", "test")
     assert said.err.startswith(f"model: {run}/model.safetensors\ntest: 20 pairs")
@@ -530,7 +530,7 @@ def test_a_report_that_cannot_be_written(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         atomic_write(path, content)
 
-    monkeypatch.setattr("translate.scoring.atomic_write", full)
+    monkeypatch.setattr("translate.evaluation.scoring.atomic_write", full)
     arguments = ("--checkpoint", project.model, "--split", "test", "--json")
     refused(
         call(main, *arguments, tmp_path),

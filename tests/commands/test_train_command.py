@@ -25,7 +25,7 @@ from translate.commands.train import is_for_one_process, main
 from translate.config.loading import load_config
 from translate.errors import CheckpointError
 from translate.model_file import SavedModel
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
 from translate.training.checkpoint import StateStore
 from translate.training.trainer import Trainer
 

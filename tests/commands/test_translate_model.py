@@ -27,14 +27,14 @@ def test_several_models_translate_together(translate: Call, project: Project, mo
 def test_the_newest_finished_run_is_named(
     call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
-    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
     run = shutil.copytree(project.model.parent, tmp_path / "checkpoints" / "newest")
     said = call(main, "el gato")
     assert said == Outcome(0, joined(translator.translate(["el gato"])), f"model: {run}/model.safetensors\n")
 
 
 def test_no_model_at_all(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
     assert call(main, "el gato") == Outcome(
         2,
         "",

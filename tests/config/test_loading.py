@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import translate.paths
+import translate.system.paths
 from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig, LabelledFilterConfig
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config, load_config
 from translate.config.model import ClassifierConfig, ModelConfig
@@ -19,7 +19,7 @@ from translate.config.training import (
     TrainingConfig,
 )
 from translate.errors import ConfigError
-from translate.paths import project_root
+from translate.system.paths import project_root
 
 
 @pytest.fixture(autouse=True)
@@ -311,7 +311,9 @@ class TestPaths:
     def test_an_installed_package_works_in_the_working_folder(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(translate.paths, "__file__", str(tmp_path / "site-packages/translate/paths.py"))
+        monkeypatch.setattr(
+            translate.system.paths, "__file__", str(tmp_path / "site-packages/translate/system/paths.py")
+        )
         assert project_root() == Path.cwd()
         (tmp_path / "site-packages").mkdir()
         (tmp_path / "site-packages/pyproject.toml").touch()

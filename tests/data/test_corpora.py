@@ -13,7 +13,7 @@ from translate.data.cache import CorpusCache
 from translate.data.corpora import corpora_of, encode_other_splits
 from translate.data.selection import repeat_pairs
 from translate.errors import DataError
-from translate.paths import project_root
+from translate.system.paths import project_root
 from translate.text.codec import Codec
 from translate.text.labels import LabelTokenizer
 from translate.text.vocabulary import Vocabulary

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from translate import pool
 from translate.config.text import TextConfig
 from translate.data import encoding
 from translate.data.encoding import encoded_chunks
 from translate.errors import ConfigError
+from translate.system import pool
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.vocabulary import Vocabulary

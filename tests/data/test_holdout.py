@@ -17,7 +17,7 @@ from translate.data import holdout
 from translate.data.holdout import LONGEST, hold_out, new_files, open_table, write_splits
 from translate.data.lines import read_lines
 from translate.errors import DataError
-from translate.files import atomic_file
+from translate.system.files import atomic_file
 
 SOURCE = [f"Satz {n}" for n in range(100)]
 TARGET = [f"sentence {n}" for n in range(100)]

@@ -8,7 +8,7 @@ import pytest
 from tiny_runs import TinyProject, sentences, write_split
 
 from translate.pipeline import train
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
 
 
 @pytest.fixture(scope="session")

@@ -20,13 +20,13 @@ from torch import Tensor
 from translate.config.loading import load_config
 from translate.data.batching import Batch
 from translate.errors import DataError
+from translate.evaluation.validation import Validator
 from translate.pipeline import train_together
-from translate.storage import write_tensors
+from translate.system.storage import write_tensors
 from translate.training.distributed import Group
 from translate.training.interrupt import Interrupted
 from translate.training.trainer import Trainer
 from translate.training.update import Update
-from translate.validation import Validator
 
 
 def do_run(

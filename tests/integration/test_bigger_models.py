@@ -20,8 +20,8 @@ from torch import Tensor
 from translate import model_file
 from translate.data.dataset import Dataset, EncodedText
 from translate.pipeline import train
-from translate.runs import RunFolder
-from translate.storage import read_tensors
+from translate.runs.folder import RunFolder
+from translate.system.storage import read_tensors
 from translate.training import checkpoint
 from translate.training import rehearsal as rehearsal_module
 from translate.training import trainer as trainer_module

@@ -23,7 +23,7 @@ from translate.config.schema import Config
 from translate.errors import CheckpointError
 from translate.model_file import SavedModel
 from translate.pipeline import train
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import Interrupted
 from translate.training.trainer import Trainer
@@ -140,7 +140,7 @@ def disk_is_full(descriptor: int) -> NoReturn:
 
 
 def fill_before_state(patch: pytest.MonkeyPatch, number: int) -> None:
-    at_call(patch, StateStore, "_write", number, lambda: patch.setattr("translate.files.os.fsync", disk_is_full))
+    at_call(patch, StateStore, "_write", number, lambda: patch.setattr("translate.system.files.os.fsync", disk_is_full))
 
 
 def test_the_run_is_not_finished_before_its_last_state_is_written(

@@ -12,7 +12,7 @@ from tiny_runs import TinyProject, sentences, sigterm, stop, update
 from translate import pipeline
 from translate.commands.train import main
 from translate.pipeline import train, train_together
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
 from translate.training import learner
 from translate.training.distributed import Group
 from translate.training.model_selection import ModelSelection

@@ -8,7 +8,7 @@ import pytest
 from tiny_runs import TinyProject, assert_same_run, sentences
 
 from translate.pipeline import train
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
 from translate.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ from pathlib import Path
 from translate.config.loading import load_config
 from translate.data.splits import open_split
 from translate.pipeline import train
-from translate.scoring import score
+from translate.evaluation.scoring import score
 from translate.translator import Translator
 
 config = load_config(Path({config!r}), ["output={output}", "threads=1"])

@@ -22,18 +22,18 @@ from translate.config.loading import config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.dataset import Dataset
 from translate.errors import CheckpointError, ConfigError, TrainingError
+from translate.evaluation.validation import Validator
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import Model
 from translate.model_file import SavedModel
 from translate.pipeline import train
-from translate.runs import RunFolder
-from translate.storage import read_tensors
+from translate.runs.folder import RunFolder
+from translate.system.storage import read_tensors
 from translate.training import trainer as trainer_module
 from translate.training.processes import Processes
 from translate.training.progress import Validation
 from translate.training.trainer import Trainer
 from translate.training.update import Update
-from translate.validation import Validator
 
 # --- what a run leaves behind ----------------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ def test_all_processes_compute_in_what_the_first_has_measured(
             found = work()
             return torch.bfloat16 if isinstance(found, torch.dtype) else found
 
-    monkeypatch.setattr("translate.precision._speed_up_of_bfloat16", lambda rows, width: 0.5)
+    monkeypatch.setattr("translate.system.precision._speed_up_of_bfloat16", lambda rows, width: 0.5)
     trainer = trainer_of(tiny.config("training.precision=auto"), Second())
     assert trainer.learner.update.dtype is torch.bfloat16
 
@@ -379,7 +379,7 @@ def test_a_full_disk(name: str, write: str, tiny: TinyProject) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.MonkeyPatch.context() as patch:
-        at_call(patch, RunFolder, write, 1, lambda: patch.setattr("translate.files.os.fsync", full))
+        at_call(patch, RunFolder, write, 1, lambda: patch.setattr("translate.system.files.os.fsync", full))
         with pytest.raises(CheckpointError, match=r"cannot write to .*run: No space left on device"):
             train(tiny.config())
     assert not (tiny.folder / "run" / name).exists()
@@ -412,7 +412,7 @@ def with_loss(nll: float) -> Validation:
 
 def test_where_bleu_is_the_same_the_loss_decides(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with short or unspaced targets, whose BLEU is 0 for long."""
-    monkeypatch.setattr("translate.validation.corpus_bleu", lambda *_: 0.0)
+    monkeypatch.setattr("translate.evaluation.validation.corpus_bleu", lambda *_: 0.0)
     finished = json.loads(train(tiny.config("training.patience=1")).finished.read_text(encoding="utf-8"))
     assert (finished["updates"], finished["best_update"], finished["best_bleu"]) == (21, 21, 0.0)
 

@@ -16,7 +16,7 @@ from tiny_runs import TinyProject, newest_state, sentences, write_split
 
 from translate.data.lines import read_lines
 from translate.pipeline import train
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
 from translate.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -33,8 +33,8 @@ from tiny_runs import (
 )
 
 from translate.pipeline import train
-from translate.runs import RunFolder
-from translate.storage import read_tensors
+from translate.runs.folder import RunFolder
+from translate.system.storage import read_tensors
 from translate.training.processes import SINGLE_PROCESS
 from translate.training.progress import Progress
 from translate.training.states import pack

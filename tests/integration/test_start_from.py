@@ -9,9 +9,9 @@ import torch
 from tiny_runs import TinyProject, assert_same_run, newest_state, rows, sentences, sigterm, stop, update, write_split
 
 from translate.errors import CheckpointError, ConfigError
+from translate.evaluation.validation import Validator
 from translate.model_file import SavedModel
 from translate.pipeline import train
-from translate.validation import Validator
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ import torch
 from tiny_runs import Killed, TinyProject, assert_same_run, at_call, kill, newest_state, sigterm, stop, update
 
 from translate.errors import CheckpointError
-from translate.files import atomic_file
 from translate.pipeline import train
-from translate.runs import RunFolder
-from translate.storage import write_tensors
+from translate.runs.folder import RunFolder
+from translate.system.files import atomic_file
+from translate.system.storage import write_tensors
 from translate.training.checkpoint import StateStore
 from translate.training.states import States
 from translate.training.writer import Writer
@@ -201,7 +201,7 @@ def fill_the_disk(patch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    patch.setattr("translate.files.os", SimpleNamespace(**{**vars(os), "fsync": full}))
+    patch.setattr("translate.system.files.os", SimpleNamespace(**{**vars(os), "fsync": full}))
 
 
 def test_a_full_disk_leaves_the_states_before_it(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tiny_runs import TinyProject, newest_state, sentences, write_split
 
-from translate import validation
 from translate.config.loading import load_config
 from translate.data import checks, corpora
 from translate.data.batching import BatchPlan
@@ -18,11 +17,12 @@ from translate.data.corpora import ParallelCorpora
 from translate.data.splits import open_split
 from translate.decoding.rescore import teacher_forced
 from translate.errors import CheckpointError, DataError
+from translate.evaluation import validation
+from translate.evaluation.validation import Validator
 from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.text.words import _spacy_tokenizer
 from translate.training.trainer import Trainer
-from translate.validation import Validator
 
 
 def test_what_is_too_large_for_test_sets_is_not_encoded_ahead(

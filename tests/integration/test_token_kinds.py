@@ -10,15 +10,16 @@ import pytest
 import torch
 from tiny_runs import TinyProject, assert_same_run, rows, sigterm, stop, update
 
-from translate import Translator, pipeline, preparing
+from translate import Translator, pipeline
 from translate.config.keys import kind_of, sections_at
 from translate.config.schema import Config
 from translate.config.text import TextConfig
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.pipeline import train
-from translate.pool import START
-from translate.preparing import plan_batches, prepare_text, training_set
-from translate.runs import RunFolder
+from translate.runs import preparing
+from translate.runs.folder import RunFolder
+from translate.runs.preparing import plan_batches, prepare_text, training_set
+from translate.system.pool import START
 from translate.text.build import build_codecs
 
 KINDS = [str(kind_of(section)) for section in sections_at(TextConfig.model_fields["tokenizer"])]

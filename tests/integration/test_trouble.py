@@ -30,10 +30,10 @@ from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.transformer import Transformer
 from translate.model_file import SavedModel, fresh_model
 from translate.pipeline import train
-from translate.preparing import prepare_text
-from translate.runs import RunFolder
-from translate.starting import refuse_too_large
-from translate.storage import read_tensors
+from translate.runs.folder import RunFolder
+from translate.runs.preparing import prepare_text
+from translate.runs.starting import refuse_too_large
+from translate.system.storage import read_tensors
 from translate.training import objective as objective_module
 from translate.training.memory import whole_bytes
 from translate.training.progress import Progress
@@ -271,7 +271,7 @@ def test_where_not_even_one_pair_fits_the_error_says_what_to_change(
 
 
 def test_too_little_memory_for_the_model(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.starting.fresh_model", lambda *_: full())
+    monkeypatch.setattr("translate.runs.starting.fresh_model", lambda *_: full())
     with pytest.raises(TrainingError, match=r"^out of memory for the model's weights; lower model\.d_model"):
         train(tiny.config())
 
@@ -279,7 +279,7 @@ def test_too_little_memory_for_the_model(tiny: TinyProject, monkeypatch: pytest.
 def test_weights_larger_than_memory_are_refused_before_they_are_drawn(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("translate.starting.free_memory", lambda _: 1.5 * 2**30)
+    monkeypatch.setattr("translate.runs.starting.free_memory", lambda _: 1.5 * 2**30)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(TrainingError) as caught:
         train(tiny.config("model.d_model=8192", "model.ffn=8192"))
@@ -295,7 +295,7 @@ def test_processes_share_the_memory_for_weights(tiny: TinyProject, monkeypatch: 
     config = tiny.config()
     text = prepare_text(config, None)
     weights = whole_bytes(fresh_model(config, *text.codecs).parameters())
-    monkeypatch.setattr("translate.starting.free_memory", lambda _: 2.5 * weights)
+    monkeypatch.setattr("translate.runs.starting.free_memory", lambda _: 2.5 * weights)
     refuse_too_large(config, text, 2)
     with pytest.raises(TrainingError, match=r"^the model's weights of 3 processes take "):
         refuse_too_large(config, text, 3)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, sigterm, stop, update
 
-from translate import validation as validation_module
 from translate.errors import CheckpointError, ConfigError, DataError
+from translate.evaluation import validation as validation_module
 from translate.model_file import SavedModel
 from translate.pipeline import train
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
 from translate.training import learner as learner_module
 from translate.training.tracking import MetricsLog
 

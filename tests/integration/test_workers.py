@@ -8,7 +8,7 @@ from test_several_processes import RUNS, WITHOUT_DROPOUT, assert_close_run
 from tiny_runs import TinyProject, assert_same_run, newest_state, sigterm, stop, update
 
 from translate.pipeline import train
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
 from translate.training.threaded import ThreadedUpdate
 
 pytestmark = pytest.mark.slow

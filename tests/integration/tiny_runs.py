@@ -16,8 +16,8 @@ from torch import Tensor
 from translate.config.loading import load_config
 from translate.config.schema import Config
 from translate.pipeline import train_together
-from translate.runs import RunFolder
-from translate.storage import read_tensors
+from translate.runs.folder import RunFolder
+from translate.system.storage import read_tensors
 from translate.training.checkpoint import StateStore
 from translate.training.interrupt import Interrupted
 from translate.training.processes import SINGLE_PROCESS, Processes

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from translate.model.projection import COLUMNS, Projection
-from translate.precision import autocast
+from translate.system.precision import autocast
 
 CPU = torch.device("cpu")
 

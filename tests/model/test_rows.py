@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from translate.model.layers import FeedForward
 from translate.model.rows import ROWS, PaddedRows, positions_of
-from translate.precision import autocast
+from translate.system.precision import autocast
 
 CPU = torch.device("cpu")
 

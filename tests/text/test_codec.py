@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translate import pool
 from translate.config.text import TextConfig
 from translate.data.corpus import TextInMemory
 from translate.data.splits import open_split
 from translate.errors import ConfigError
+from translate.system import pool
 from translate.text import build
 from translate.text.build import build_codecs
 from translate.text.casing import Truecaser

@@ -8,7 +8,7 @@ from test_optimizer import KINDS, settings_of, small_model
 from torch import Tensor
 
 from translate.config.training import TrainingConfig
-from translate.resuming import is_free_to_change
+from translate.runs.resuming import is_free_to_change
 from translate.training.memory import (
     TensorMemory,
     lasting_memory,

@@ -12,7 +12,7 @@ from translate.config.model import ClassifierConfig, ModelConfig
 from translate.data.batching import Batch, pad_rows
 from translate.model.build import Model, build_model
 from translate.model.classifier import Classifier
-from translate.precision import autocast
+from translate.system.precision import autocast
 from translate.training.memory import TensorMemory
 from translate.training.objective import CrossEntropy, Objective, RDrop
 from translate.training.recompute import recompute_blocks

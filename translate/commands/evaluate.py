@@ -12,7 +12,7 @@ from translate.commands.options import add_search_options, models_of, settings_o
 from translate.commands.run import Once, run
 from translate.commands.signals import leaving_in_order
 from translate.errors import ConfigError, DataError
-from translate.paths import exists, resolved
+from translate.system.paths import exists, resolved
 
 if TYPE_CHECKING:
     from translate.config.decoding import DecodingConfig
@@ -60,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def evaluate(args: argparse.Namespace) -> None:
     """Read, translate, score, and write the report with the translations beside it."""
-    from translate.allocation import keep_memory
-    from translate.scoring import score
+    from translate.evaluation.scoring import score
+    from translate.system.allocation import keep_memory
     from translate.translator import Translator
 
     first, *others = args.reference or [None]
@@ -160,7 +160,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
 
     ConfigError if it, or the translations beside it, would replace a file that is read, or somebody's own.
     """
-    from translate.runs import beside, read_report
+    from translate.evaluation.reports import beside, read_report
 
     name = args.source.name if args.split is None else args.split.replace("/", "-")
     path: Path = args.json or checkpoints[0].parent / f"{name}.json"
@@ -193,7 +193,7 @@ def another_report(
 ) -> str | None:
     """What an existing report was about, if that was another text, search or choice of models."""
     from translate.config.decoding import DecodingConfig
-    from translate.runs import read_report
+    from translate.evaluation.reports import read_report
 
     before = read_report(report)
     if before is None:

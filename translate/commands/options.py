@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from translate.errors import ConfigError
-from translate.paths import exists
+from translate.system.paths import exists
 
 if TYPE_CHECKING:
     from translate.config.decoding import DecodingConfig
@@ -63,7 +63,7 @@ def models_of(args: argparse.Namespace) -> list[Path]:
 
     ConfigError if one argument names several files.
     """
-    from translate.runs import newest_model
+    from translate.runs.folder import newest_model
 
     for path in args.checkpoint:
         if not exists(path) and all(map(os.path.isfile, re.split("[:,]", str(path)))):

@@ -14,7 +14,7 @@ from select import select
 from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 from translate.errors import ConfigError, DataError
-from translate.paths import exists, resolved
+from translate.system.paths import exists, resolved
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -52,7 +52,7 @@ def file_lines(path: Path) -> "Text":
 
 def source_lines(given: "Text | None", device: "torch.device") -> Iterator[list[str]]:
     """The lines to translate, as many at a time as suit the device; those of standard input as they arrive."""
-    from translate.pool import chunks
+    from translate.system.pool import chunks
 
     most = CHUNK if device.type == "cpu" else CHUNK * TIMES_ON_GPU
     return standard_input(most) if given is None else chunks(given, most)
@@ -182,7 +182,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
 
     What was written before an error, or Ctrl-C, is kept under another name.
     """
-    from translate.files import atomic_file, writing
+    from translate.system.files import atomic_file, writing
 
     if path is None:
         yield sys.stdout

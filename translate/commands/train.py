@@ -20,7 +20,7 @@ from translate.training.interrupt import Interrupted, second_signal_ends, under_
 
 if TYPE_CHECKING:
     from translate.config.schema import Config
-    from translate.runs import RunFolder
+    from translate.runs.folder import RunFolder
     from translate.training.distributed import Group
     from translate.training.processes import Processes
 
@@ -109,7 +109,7 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
     """Train in the folder of the run, which no other training may use meanwhile; returns the exit code."""
     from translate.config.loading import dump_config
     from translate.pipeline import train_together
-    from translate.runs import RunFolder, is_found
+    from translate.runs.folder import RunFolder, is_found
 
     run_folder = RunFolder.of(config)
     check_folder(args, run_folder)
@@ -161,8 +161,8 @@ def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
     DataError if that cannot be seen.
     """
     from translate.data.splits import is_folder
-    from translate.paths import resolved
-    from translate.runs import RunFolder, would_be_replaced
+    from translate.runs.folder import RunFolder, would_be_replaced
+    from translate.system.paths import resolved
 
     if args.resume and not is_folder(run_folder.path):
         raise nothing_to_resume(run_folder)

@@ -20,7 +20,7 @@ from translate.commands.run import Once, run
 from translate.commands.signals import leaving_in_order
 from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
-from translate.paths import exists, resolved
+from translate.system.paths import exists, resolved
 
 if TYPE_CHECKING:
     from translate.config.decoding import DecodingConfig
@@ -78,8 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def translate(args: argparse.Namespace) -> None:
     """Read, translate or score, and write: one line for each line of input or, with --n-best, up to n rows."""
-    from translate.allocation import keep_memory, release_memory
     from translate.data.corpora import corpora_of
+    from translate.system.allocation import keep_memory, release_memory
     from translate.translator import Translator
 
     refuse_idle_options(args)
@@ -189,7 +189,7 @@ def files_in_use(
     args: argparse.Namespace, checkpoints: Sequence[Path], *, from_stdin: bool
 ) -> dict[str, Sequence[Path | None]]:
     """What the translations may not replace, by what messages call it; `from_stdin` says where the text comes from."""
-    from translate.runs import RunFolder
+    from translate.runs.folder import RunFolder
 
     runs = [RunFolder(path.parent) for path in checkpoints]
     output_is_input = args.output and from_stdin and is_open_as(args.output, sys.stdin) and args.output.is_file()

@@ -27,7 +27,7 @@ from translate.config.schema import Config
 from translate.config.section import Section
 from translate.config.yaml_source import Given, folder_of, has_comment, parse_yaml, read_yaml, to_yaml
 from translate.errors import ConfigError
-from translate.paths import checkpoints, is_utf8, project_root, resolved
+from translate.system.paths import checkpoints, is_utf8, project_root, resolved
 
 MANY = 5  # unknown keys, from which on a config seems to be that of another toolkit
 

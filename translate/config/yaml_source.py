@@ -17,7 +17,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
 from translate.errors import ConfigError
-from translate.paths import demo_corpus, exists
+from translate.system.paths import demo_corpus, exists
 
 LONGEST_NUMBER = 100  # digits
 DEEPEST = 50  # levels of sections; no setting is deeper than a few

@@ -26,8 +26,8 @@ from translate.data.dataset import SIDES, Dataset, EncodedText
 from translate.data.encoding import encoded_chunks, id_type
 from translate.data.lines import Text
 from translate.errors import DataError
-from translate.files import atomic_open, wait_for_lock, writing
-from translate.paths import exists
+from translate.system.files import atomic_open, wait_for_lock, writing
+from translate.system.paths import exists
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
 

@@ -28,7 +28,7 @@ from translate.data.mixing import join_corpora, matching_files, open_files
 from translate.data.selection import select_pairs, select_texts
 from translate.data.splits import find_split, names_of_split, open_split, splits_in
 from translate.errors import ConfigError, DataError
-from translate.paths import demo_corpus, exists
+from translate.system.paths import demo_corpus, exists
 from translate.text.codec import Codec
 
 log = logging.getLogger("translate")

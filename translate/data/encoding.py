@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from translate.data.dataset import Gathered
 from translate.data.lines import Text
-from translate.pool import CHUNK, chunks, mapped
+from translate.system.pool import CHUNK, chunks, mapped
 from translate.text.codec import Codec
 
 

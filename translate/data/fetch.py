@@ -13,8 +13,8 @@ from urllib.request import Request, urlopen
 from translate.data.known import DOWNLOADED_SPLITS, KNOWN_TEXTS
 from translate.data.lines import read_lines, text_sha256
 from translate.errors import DataError
-from translate.files import wait_for_lock
-from translate.paths import exists
+from translate.system.files import wait_for_lock
+from translate.system.paths import exists
 
 # Three addresses of the files in the authors' repository. A branch is enough, because each file's content is verified.
 MIRRORS = (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from translate.data.lines import PACKED, Column, FileText, Text, excerpt, lines_of, version_of, without_blank_end
 from translate.data.splits import names_of_split
 from translate.errors import DataError
-from translate.files import atomic_open, writing
+from translate.system.files import atomic_open, writing
 from translate.text.codec import compose
 
 TRAIN = "train"

@@ -9,7 +9,7 @@ from pathlib import Path
 from translate.data.corpus import TextPair, TextPart, open_pair
 from translate.data.lines import JoinedText, text_sha256
 from translate.errors import DataError
-from translate.paths import exists
+from translate.system.paths import exists
 
 
 def open_files(source: Path, target: Path) -> TextPair:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from translate.data.dataset import SIDES, Dataset, EncodedText, Gathered, Indices
 from translate.errors import DataError
-from translate.pool import in_processes
+from translate.system.pool import in_processes
 from translate.text.bpe_dropout import BpeDropout
 from translate.text.codec import Codec
 

@@ -11,7 +11,7 @@ from translate.data.corpus import TextPair, open_pair
 from translate.data.known import DOWNLOADED_SPLITS
 from translate.data.lines import PACKED, lines_of
 from translate.errors import DataError
-from translate.paths import exists
+from translate.system.paths import exists
 
 # Names that different copies of Multi30k give to the same split; any of them finds the others.
 ALIASES = (

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from translate.allocation import is_out_of_memory, release_memory
 from translate.config.decoding import DecodingConfig
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.limits import batch_tokens, tokens_read
 from translate.errors import DataError
 from translate.model.build import Model
+from translate.system.allocation import is_out_of_memory, release_memory
 
 T = TypeVar("T")
 log = logging.getLogger("translate")

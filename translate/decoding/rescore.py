@@ -19,8 +19,8 @@ from translate.data.dataset import Dataset, EncodedText, Ids, Indices
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.limits import batch_tokens, tokens_read, tokens_scored
 from translate.model.build import Model
-from translate.precision import autocast
-from translate.threads import divided, no_check, workers_for
+from translate.system.precision import autocast
+from translate.system.threads import divided, no_check, workers_for
 
 R = TypeVar("R")
 

@@ -21,9 +21,9 @@ from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.limits import batch_tokens, most_written, tokens_read
 from translate.decoding.sampling import sample
 from translate.model.build import Model
-from translate.precision import autocast
+from translate.system.precision import autocast
+from translate.system.threads import divided, no_check, workers_for
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
-from translate.threads import divided, no_check, workers_for
 
 # What a translation never contains. Instead of unk, the model's next best word takes its place.
 FORBIDDEN = (UNK, PAD, BOS)

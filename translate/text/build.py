@@ -13,7 +13,7 @@ from pathlib import Path
 
 from translate.config.text import TextConfig, WhitespaceTokenizerConfig, WholeWordsConfig, WordTokenizerConfig
 from translate.errors import ConfigError
-from translate.pool import CHUNK, chunks, mapped
+from translate.system.pool import CHUNK, chunks, mapped
 from translate.text.codec import Codec, compose
 from translate.text.labels import LabelTokenizer
 from translate.text.piece_learning import Rereadable, learn_pieces

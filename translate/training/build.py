@@ -3,7 +3,7 @@
 import torch
 
 from translate.config.training import TrainingConfig
-from translate.threads import worker_count
+from translate.system.threads import worker_count
 from translate.training.parallel import ParallelModel, Single
 from translate.training.recorded import RecordedUpdate
 from translate.training.threaded import ThreadedUpdate

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from translate.errors import CheckpointError
-from translate.storage import read_tensors, tensor_files, write_tensors
+from translate.system.storage import read_tensors, tensor_files, write_tensors
 from translate.training.writer import Writer
 
 PATTERN = "step-*.safetensors"

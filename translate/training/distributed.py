@@ -30,8 +30,8 @@ from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
-from translate.allocation import explained_lack_of_memory
 from translate.errors import ConfigError, DataError, TrainingError, first_line
+from translate.system.allocation import explained_lack_of_memory
 from translate.training.interrupt import SHUTDOWN, Interrupted, under_torchrun
 from translate.training.processes import Processes, number_from, seed_of
 

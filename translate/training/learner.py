@@ -6,9 +6,9 @@ fit into memory.
 
 import torch
 
-from translate.allocation import explained_lack_of_memory
 from translate.config.training import TrainingConfig
 from translate.model.build import Model
+from translate.system.allocation import explained_lack_of_memory
 from translate.training.abandon import let_blocks_check
 from translate.training.build import build_update
 from translate.training.interrupt import InterruptGuard

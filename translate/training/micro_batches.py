@@ -6,8 +6,8 @@ The micro-batches of an update add up to the same gradient as its batches.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from translate.allocation import is_out_of_memory, release_memory
 from translate.data.dataset import Indices
+from translate.system.allocation import is_out_of_memory, release_memory
 from translate.training.learner import Learner
 from translate.training.processes import Part
 

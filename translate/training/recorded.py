@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translate.allocation import is_out_of_memory
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch, Shapes
 from translate.errors import first_line
 from translate.model.positions import SinusoidalPositions
-from translate.precision import autocast
+from translate.system.allocation import is_out_of_memory
+from translate.system.precision import autocast
 from translate.training.parallel import ParallelModel
 from translate.training.update import Forward, Update
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from translate.allocation import is_out_of_memory, release_memory
 from translate.data.batching import BatchPlan, Pairs, Shapes, make_batch
 from translate.data.dataset import Indices
 from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
+from translate.system.allocation import is_out_of_memory, release_memory
 from translate.training.free_memory import free_memory
 from translate.training.learner import Learner
 from translate.training.memory import TensorMemory, size

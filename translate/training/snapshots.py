@@ -6,8 +6,8 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from translate.errors import CheckpointError
-from translate.files import writing
-from translate.storage import read_tensors
+from translate.system.files import writing
+from translate.system.storage import read_tensors
 from translate.training.checkpoint import StateStore
 from translate.training.writer import Writer
 

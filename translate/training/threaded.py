@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from translate.config.training import TrainingConfig
 from translate.model.dropout import drawing_from
-from translate.threads import own_threads, threads_of_each, worker_threads
+from translate.system.threads import own_threads, threads_of_each, worker_threads
 from translate.training.parallel import ParallelModel
 from translate.training.update import Pass, Update, total
 

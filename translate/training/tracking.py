@@ -15,7 +15,7 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from translate.errors import CheckpointError
-from translate.files import writing
+from translate.system.files import writing
 from translate.training.progress import for_json
 
 log = logging.getLogger("translate")

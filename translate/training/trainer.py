@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translate.allocation import explained_lack_of_memory, release_memory
 from translate.data.batching import BatchPlan, Pairs, make_batch
 from translate.data.dataset import Indices
 from translate.errors import CheckpointError, DataError, TrainingError
+from translate.system.allocation import explained_lack_of_memory, release_memory
 from translate.training.interrupt import Interrupted
 from translate.training.learner import Learner
 from translate.training.loss import Sums

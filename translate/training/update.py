@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch, Shapes
-from translate.precision import autocast
+from translate.system.precision import autocast
 from translate.training.objective import build_objective
 from translate.training.optimizer import build_optimizers, set_rate
 from translate.training.parallel import ParallelModel

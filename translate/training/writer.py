@@ -7,7 +7,7 @@ from concurrent.futures import wait as wait_for
 import torch
 from torch import Tensor
 
-from translate.threads import worker_threads
+from translate.system.threads import worker_threads
 
 
 class Writer:

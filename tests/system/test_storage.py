@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from translate import storage
 from translate.errors import CheckpointError
-from translate.storage import read_tensors, tensor_files, write_tensors
+from translate.system import storage
+from translate.system.storage import read_tensors, tensor_files, write_tensors
 
 VALUES: dict[str, Any] = {"name": "Hündin 犬", "list": [1, 2.5, None, True], "inner": {"empty": {}, "quote": '"\\\n'}}
 

@@ -12,7 +12,7 @@ from translate.config.loading import config_from_dict, config_to_dict, differenc
 from translate.config.schema import Config
 from translate.config.training import DecayConfig, TrainingConfig
 from translate.errors import CheckpointError, ConfigError
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
 from translate.training.processes import Processes
 from translate.training.progress import Progress, total_updates
 

@@ -24,10 +24,10 @@ from translate.data.dataset import Dataset
 from translate.data.resegmented import ResegmentedDataset
 from translate.data.selection import repeat_pairs
 from translate.decoding.limits import LEAST_RATIO, ratio_for
+from translate.evaluation.score_warnings import blanks_warning, processed_warnings, text_warnings
 from translate.model.build import Model
 from translate.model_file import SavedModel
-from translate.pool import cores
-from translate.score_warnings import blanks_warning, processed_warnings, text_warnings
+from translate.system.pool import cores
 from translate.text.codec import Codec
 from translate.training.trainer import TrainingSet
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from translate import pool
 from translate.errors import DataError
-from translate.pool import chunks, mapped
+from translate.system import pool
+from translate.system.pool import chunks, mapped
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -143,7 +143,7 @@ def test_who_stops_asking_ends_the_processes(started: list[subprocess.Popen[byte
 
 ENDLESS = """
 import itertools
-from translate import pool
+from translate.system import pool
 
 pool.cores = lambda: 2
 for answer in pool.mapped(int, itertools.repeat("1"), "reading"):

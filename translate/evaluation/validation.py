@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translate.accuracy import count_labels
 from translate.config.decoding import DecodingConfig
 from translate.config.training import BatchConfig
 from translate.data.batching import Batch
@@ -22,9 +21,10 @@ from translate.data.dataset import Dataset
 from translate.decoding.fitting import FittingBatches
 from translate.decoding.rescore import teacher_forced
 from translate.decoding.search import search
-from translate.evaluation import bleu_tokenizer, corpus_bleu, corpus_chrf
+from translate.evaluation.accuracy import count_labels
+from translate.evaluation.bleu import bleu_tokenizer, corpus_bleu, corpus_chrf
+from translate.evaluation.score_warnings import DIVERGED, distinct_warning, form_warning
 from translate.model.build import Model
-from translate.score_warnings import DIVERGED, distinct_warning, form_warning
 from translate.text.codec import Codec
 from translate.training.loss import smoothed_loss_
 from translate.training.progress import Validation, perplexity

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from translate import files
 from translate.errors import CheckpointError
-from translate.files import try_lock, wait_for_lock
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
+from translate.system import files
+from translate.system.files import try_lock, wait_for_lock
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.optim import Adam
 
-from translate.device import prepare_cpu, resolve_device, subnormals_are_zero
 from translate.errors import ConfigError
+from translate.system.device import prepare_cpu, resolve_device, subnormals_are_zero
 
 
 def smallest_mean_of_adam() -> float:

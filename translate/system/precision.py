@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from translate.threads import own_threads
+from translate.system.threads import own_threads
 
 log = logging.getLogger("translate")
 

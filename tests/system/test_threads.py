@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from translate.commands.signals import send_to_main_thread
-from translate.threads import divided, own_threads, worker_count, worker_threads
+from translate.system.threads import divided, own_threads, worker_count, worker_threads
 
 CPU = torch.device("cpu")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from translate import paths
+from translate.system import paths
 
 
 def test_an_installed_package_is_of_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever repository it is used in."""
     monkeypatch.chdir(paths.project_root())
-    monkeypatch.setattr(paths, "__file__", str(tmp_path / "site-packages" / "translate" / "paths.py"))
+    monkeypatch.setattr(paths, "__file__", str(tmp_path / "site-packages" / "translate" / "system" / "paths.py"))
     assert paths.commit() is None
 
 
@@ -32,7 +32,7 @@ def test_a_checkout_is_of_a_commit_and_says_whether_it_was_changed(
     git("add", ".")
     git("commit", "--quiet", "--message", "first")
     git("tag", "--no-sign", "--annotate", "v1", "--message", "a name, which may be given to another commit")
-    monkeypatch.setattr(paths, "__file__", str(tmp_path / "translate" / "paths.py"))
+    monkeypatch.setattr(paths, "__file__", str(tmp_path / "translate" / "system" / "paths.py"))
     commit = paths.commit()
     assert commit is not None
     assert re.fullmatch("[0-9a-f]{12}", commit)

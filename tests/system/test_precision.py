@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from translate import precision
-from translate.device import resolve_device
-from translate.precision import autocast, resolve_precision
+from translate.system import precision
+from translate.system.device import resolve_device
+from translate.system.precision import autocast, resolve_precision
 
 CPU = torch.device("cpu")
 

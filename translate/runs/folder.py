@@ -15,9 +15,10 @@ from typing import Any
 
 from translate.config.schema import Config
 from translate.errors import CheckpointError
-from translate.files import atomic_write, try_lock, writing
-from translate.paths import checkpoints, demo_corpus, exists, resolved
-from translate.storage import read_tensors, tensor_files
+from translate.evaluation.reports import beside, read_report
+from translate.system.files import atomic_write, try_lock, writing
+from translate.system.paths import checkpoints, demo_corpus, exists, resolved
+from translate.system.storage import read_tensors, tensor_files
 
 WRITTEN = "# Written by training: all settings of this run.\n"  # begins its config.yaml
 
@@ -198,20 +199,6 @@ class RunFolder:
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing(f"to {self.path}", CheckpointError, "choose another folder: output=…")
-
-
-def read_report(path: Path) -> dict[str, Any] | None:
-    """A report by scripts/evaluate.py; None if this file is none."""
-    with suppress(OSError, ValueError, RecursionError):
-        report = json.loads(path.read_bytes())
-        if isinstance(report, dict) and {"model", "decoding", "sentences_per_second"} <= report.keys():
-            return report
-    return None
-
-
-def beside(report: Path) -> Path:
-    """The file of the translations that a report is about."""
-    return report.with_suffix(".txt")
 
 
 def would_be_replaced(file: Path) -> CheckpointError:

@@ -10,10 +10,10 @@ from saved_models import SPACING, save_model
 
 from translate.data.corpus import TextInMemory
 from translate.errors import DataError
-from translate.evaluation import EvaluationReport, evaluate, tokenized_bleu
+from translate.evaluation.bleu import EvaluationReport, evaluate, tokenized_bleu
+from translate.evaluation.scoring import ScoredText, score
 from translate.model_file import SavedModel
-from translate.paths import resolved
-from translate.scoring import ScoredText, score
+from translate.system.paths import resolved
 from translate.text.codec import Codec
 from translate.text.tokenizers import WordTokenizer
 from translate.translator import Translation, Translator
@@ -140,7 +140,7 @@ def test_a_report_names_each_model_of_an_ensemble_and_its_seed(tmp_path: Path) -
 def test_speed_is_counted_in_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = Translator.load(save_model(tmp_path / "model.safetensors"), "cpu")
     text = TextInMemory("test", ["Hund"] * 6, ["dog"] * 6, source_sha256="", target_sha256="", variant="")
-    monkeypatch.setattr("translate.scoring.time", Mock(perf_counter=Mock(side_effect=[10.0, 14.0])))
+    monkeypatch.setattr("translate.evaluation.scoring.time", Mock(perf_counter=Mock(side_effect=[10.0, 14.0])))
     details = score(translator, text, translator.config.decoding).details
     assert (details["seconds"], details["sentences_per_second"]) == (4.0, 1.5)
 
@@ -166,7 +166,9 @@ def test_where_the_disk_fills_up_the_old_report_stays(tmp_path: Path, monkeypatc
     """The translations are written first: no report speaks of other ones than lie beside it."""
     path = tmp_path / "report.json"
     path.write_text("old", encoding="utf-8")
-    monkeypatch.setattr("translate.files.os.fsync", Mock(side_effect=[None, OSError(28, "No space left on device")]))
+    monkeypatch.setattr(
+        "translate.system.files.os.fsync", Mock(side_effect=[None, OSError(28, "No space left on device")])
+    )
     translation = Translation("il gatto", log_probability=-1.0, score=-1.0, length=3, finished=True)
     with pytest.raises(DataError, match=r"cannot write .*report\.json: No space left on device"):
         ScoredText([translation], evaluate(["il gatto"], ["il gatto"]), {}).write(path)

@@ -124,7 +124,7 @@ class _Worker:
 START = """\
 import sys
 sys.path[:] = sys.argv[1:]
-from translate.pool import answer_all
+from translate.system.pool import answer_all
 answer_all()
 """
 

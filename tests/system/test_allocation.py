@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from translate.allocation import is_out_of_memory
+from translate.system.allocation import is_out_of_memory
 
 
 def test_the_error_of_a_cpu_without_memory_is_recognized() -> None:
@@ -42,7 +42,7 @@ def test_out_of_memory_is_recognized_where_recording_went_wrong_by_it() -> None:
 # Fills memory in another thread, then lets glibc describe its heaps in a file.
 OTHER_THREAD = """
 import ctypes, sys, threading, torch
-from translate.allocation import keep_memory
+from translate.system.allocation import keep_memory
 if "keep" in sys.argv:
     keep_memory()
 thread = threading.Thread(target=lambda: torch.ones(2**20))

@@ -16,14 +16,14 @@ from translate.config.text import TextConfig
 from translate.config.training import BatchConfig
 from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset, EncodedText
-from translate.evaluation import corpus_bleu, corpus_chrf
+from translate.evaluation.bleu import corpus_bleu, corpus_chrf
+from translate.evaluation.validation import TranslationValidator
+from translate.system.threads import no_check
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
 from translate.text.tokenizers import WordTokenizer
 from translate.text.vocabulary import EOS, Vocabulary
-from translate.threads import no_check
 from translate.translator import Translator
-from translate.validation import TranslationValidator
 
 LINES = ["ein Hund bellt.", "Katze", "ein Hund schläft, ein Hund bellt."] * 4
 REFERENCES = ["a dog barks.", "cat", "a dog sleeps, a dog barks."] * 4

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from translate import resuming
 from translate.config.keys import all_sections
 from translate.config.loading import config_to_dict
 from translate.config.schema import Config
 from translate.errors import CheckpointError
-from translate.runs import RunFolder
+from translate.runs import resuming
+from translate.runs.folder import RunFolder
 from translate.training.processes import SINGLE_PROCESS
 from translate.training.progress import Progress
 

@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 
 from translate.errors import DataError
-from translate.evaluation import (
+from translate.evaluation.bleu import (
     EvaluationReport,
     corpus_bleu,
     corpus_chrf,

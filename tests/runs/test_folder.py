@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from translate.errors import CheckpointError
-from translate.files import atomic_file
-from translate.runs import WRITTEN, RunFolder, is_found, newest_model
-from translate.storage import write_tensors
+from translate.runs.folder import WRITTEN, RunFolder, is_found, newest_model
+from translate.system.files import atomic_file
+from translate.system.storage import write_tensors
 from translate.training.checkpoint import StateStore
 from translate.training.tracking import MetricsLog
 from translate.training.writer import Writer
@@ -54,14 +54,14 @@ def test_a_mark_that_is_damaged_is_none(content: str, tmp_path: Path) -> None:
 
 
 def test_the_newest_run_may_lie_deeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
     finished_run(tmp_path / "checkpoints/one", time=100)
     newest = finished_run(tmp_path / "checkpoints/sweep/two", time=200)
     assert newest_model() == newest.model
 
 
 def test_the_newest_run_may_be_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
     run = finished_run(tmp_path / "large disk" / "run")
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "linked").symlink_to(run.path, target_is_directory=True)
@@ -70,7 +70,7 @@ def test_the_newest_run_may_be_a_link(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_checkpoints_may_be_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
     (tmp_path / "large disk").mkdir()
     (tmp_path / "checkpoints").symlink_to(tmp_path / "large disk", target_is_directory=True)
     assert is_found(RunFolder(tmp_path / "checkpoints" / "run"))
@@ -133,7 +133,7 @@ def test_states_that_cannot_be_written_are_noticed_first(tmp_path: Path, monkeyp
             assert dir == run.states
             raise OSError(number, os.strerror(number))
 
-        monkeypatch.setattr("translate.runs.TemporaryFile", refuse)
+        monkeypatch.setattr("translate.runs.folder.TemporaryFile", refuse)
         with pytest.raises(CheckpointError) as caught:
             run.make()
         why = os.strerror(number)
@@ -177,7 +177,7 @@ def test_a_resumed_run_has_the_config_that_it_goes_on_with(tmp_path: Path) -> No
 
 
 def test_the_newest_model_is_of_the_run_that_finished_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.paths.project_root", lambda: tmp_path)
+    monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
     with pytest.raises(CheckpointError) as caught:
         newest_model()
     assert str(caught.value) == (

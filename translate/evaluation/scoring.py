@@ -9,17 +9,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from translate.accuracy import LabelReport, count_labels
 from translate.config.decoding import DecodingConfig
 from translate.config.loading import config_to_dict
 from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory
 from translate.errors import DataError
-from translate.evaluation import EvaluationReport, evaluate
-from translate.files import atomic_write, writing
-from translate.paths import commit, exists, resolved
-from translate.runs import beside
-from translate.score_warnings import form_warning, text_warnings
+from translate.evaluation.accuracy import LabelReport, count_labels
+from translate.evaluation.bleu import EvaluationReport, evaluate
+from translate.evaluation.reports import beside
+from translate.evaluation.score_warnings import form_warning, text_warnings
+from translate.system.files import atomic_write, writing
+from translate.system.paths import commit, exists, resolved
 from translate.text.codec import Codec
 from translate.translator import Translation, Translator
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from translate.allocation import explained_lack_of_memory
 from translate.config.loading import differences
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
@@ -16,9 +15,10 @@ from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.model_file import SavedModel, WithoutDrawing, fresh_model, load_weights
-from translate.paths import resolved
-from translate.preparing import PreparedText
-from translate.runs import RunFolder
+from translate.runs.folder import RunFolder
+from translate.runs.preparing import PreparedText
+from translate.system.allocation import explained_lack_of_memory
+from translate.system.paths import resolved
 from translate.training.free_memory import free_memory
 from translate.training.memory import size, whole_bytes
 

@@ -2,7 +2,7 @@
 
 import json
 
-from translate.accuracy import LabelCount, count_labels
+from translate.evaluation.accuracy import LabelCount, count_labels
 
 REFERENCES = ["de", "en", "de", "fr", "de", "en", "de", "en"]
 FOUND = ["de", "en", "en", "de", "de", "en", "de", ""]

@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from translate.errors import CheckpointError
-from translate.files import atomic_file
-from translate.paths import is_utf8
+from translate.system.files import atomic_file
+from translate.system.paths import is_utf8
 
 # safetensors keeps one flat map of strings beside the tensors; we use these two keys.
 VALUES = "translate"

@@ -53,5 +53,5 @@ def commit() -> str | None:
 
 
 def _checkout() -> Path | None:
-    folder = Path(__file__).resolve().parents[1]
+    folder = Path(__file__).resolve().parents[2]
     return folder if (folder / "pyproject.toml").is_file() else None

@@ -13,7 +13,7 @@ from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 
 from translate.errors import DataError
-from translate.score_warnings import blanks_warning, distinct_warning
+from translate.evaluation.score_warnings import blanks_warning, distinct_warning
 from translate.text.casing import lower
 from translate.text.languages import has_spaces, is_chinese
 

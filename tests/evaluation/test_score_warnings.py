@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from translate.score_warnings import (
+from translate.evaluation.score_warnings import (
     distinct_warning,
     form_warning,
     processed_warnings,

@@ -1,0 +1,6 @@
+"""The machine: files, memory, cores and devices. Nothing here knows of translation, and any other file may use it.
+
+Without PyTorch: files.py (written whole or not at all), paths.py, pool.py (work in one process per core). With it:
+threads.py (work in several threads), device.py (where to compute), precision.py (bfloat16 or float32), allocation.py
+(the memory of tensors), storage.py (tensors in a file).
+"""
