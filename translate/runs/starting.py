@@ -18,8 +18,8 @@ from translate.model_file import SavedModel, WithoutDrawing, fresh_model, load_w
 from translate.runs.folder import RunFolder
 from translate.runs.preparing import PreparedText
 from translate.system.allocation import explained_lack_of_memory
+from translate.system.free_memory import free_memory
 from translate.system.paths import resolved
-from translate.training.free_memory import free_memory
 from translate.training.memory import size, whole_bytes
 
 SMALLER = "lower model.d_model, model.ffn or the vocabulary"

@@ -2,5 +2,5 @@
 
 Without PyTorch: files.py (written whole or not at all), paths.py, pool.py (work in one process per core). With it:
 threads.py (work in several threads), device.py (where to compute), precision.py (bfloat16 or float32), allocation.py
-(the memory of tensors), storage.py (tensors in a file).
+(the memory of tensors), free_memory.py, storage.py (tensors in a file).
 """

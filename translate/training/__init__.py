@@ -5,6 +5,6 @@ Read loss.py, objective.py, schedule.py, optimizer.py (with muon.py and uncompil
 keeps the best, states.py saves the run, micro_batches.py cuts batches that do not fit into memory.
 build.py chooses how an update runs: operation by operation, in two threads on a CPU (threaded.py), or as CUDA graphs on
 a GPU (recorded.py). The rest supports long runs: checkpoints (checkpoint.py, writer.py, snapshots.py), signals
-(interrupt.py, abandon.py), memory (memory.py, free_memory.py, rehearsal.py, recompute.py), several processes
-(processes.py, distributed.py, parallel.py), and display and log (progress.py, tracking.py).
+(interrupt.py, abandon.py), memory (memory.py, rehearsal.py, recompute.py), several processes (processes.py,
+distributed.py, parallel.py), and display and log (progress.py, tracking.py).
 """

@@ -11,7 +11,7 @@ from translate.data.batching import BatchPlan, Pairs, Shapes, make_batch
 from translate.data.dataset import Indices
 from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
 from translate.system.allocation import is_out_of_memory, release_memory
-from translate.training.free_memory import free_memory
+from translate.system.free_memory import free_memory
 from translate.training.learner import Learner
 from translate.training.memory import TensorMemory, size
 from translate.training.micro_batches import MicroBatches

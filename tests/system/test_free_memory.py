@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from translate.training import free_memory as module
-from translate.training.free_memory import free_memory
+from translate.system import free_memory as module
+from translate.system.free_memory import free_memory
 
 CPU = torch.device("cpu")
 
