@@ -98,6 +98,7 @@ def save_model(path: Path, seed: int) -> None:
     SavedModel(config, german, english, weights_of(fresh_model(config, german, english)), {}).save(path)
 
 
+@pytest.mark.slow
 def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed, run in enumerate(("demo", "one", "two")):
         save_model(tmp_path / "checkpoints" / run / "model.safetensors", seed)

@@ -57,12 +57,12 @@ def test_a_line_separator_does_not_end_a_line(separator: str) -> None:
 
 @pytest.mark.parametrize("calls", [1, 10])
 def test_words_are_forgotten_again(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [f"the {number}th cat{number} doesn't sleep" for number in range(1000)]
+    lines = [f"the {number}th cat{number} doesn't sleep" for number in range(200)]
     tokenizer = WordTokenizer("en")
     expected = list(tokenizer.tokenize(lines))
     monkeypatch.setattr(words_module, "MOST_WORDS", 50)
     size = len(lines) // calls
-    found = [tokens for start in range(0, 1000, size) for tokens in tokenizer.tokenize(lines[start : start + size])]
+    found = [tokens for start in range(0, 200, size) for tokens in tokenizer.tokenize(lines[start : start + size])]
     assert found == expected
     assert len(_spacy_tokenizer("en", None).vocab) < len(spacy.blank("en").vocab) + 50 + 10
 
