@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from translate.commands.options import positive
+from translate.commands.run import at_least
 from translate.config.loading import load_config
 from translate.data.corpora import corpora_of
 from translate.data.splits import open_split
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with Multi30k")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--only", choices=("tokens", "model"), help="train only this half of the choices")
-    parser.add_argument("--jobs", type=positive, default=2, help="number of runs in parallel")
+    parser.add_argument("--jobs", type=at_least(1), default=2, help="number of runs in parallel")
     parser.add_argument("--folder", type=Path, default=ROOT / "checkpoints" / "choices")
     parser.add_argument("--report", action="store_true", help="train nothing; print the results so far")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")

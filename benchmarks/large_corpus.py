@@ -26,7 +26,7 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from translate import pipeline
-from translate.commands.options import positive
+from translate.commands.run import at_least
 from translate.config.schema import Config
 from translate.data.cache import CorpusCache
 from translate.data.corpora import ParallelCorpora
@@ -80,8 +80,8 @@ def main() -> None:
     started = time.perf_counter()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--pairs", type=positive, default=5_000_000)
-    parser.add_argument("--updates", type=positive, default=300)
+    parser.add_argument("--pairs", type=at_least(1), default=5_000_000)
+    parser.add_argument("--updates", type=at_least(1), default=300)
     parser.add_argument("--kind", choices=TOKENIZERS, default="bpe", help="text.tokenizer.kind")
     args = parser.parse_args()
     folder = args.folder.resolve()

@@ -53,8 +53,7 @@ from loops import Batches, Job, Pass, peak_memory, serve
 from numpy.typing import NDArray
 from torch import nn
 
-from translate.commands.options import positive
-from translate.commands.run import BRIEF_BUSY_LOOP
+from translate.commands.run import BRIEF_BUSY_LOOP, at_least
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Epoch
@@ -352,9 +351,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "tutorial.yaml")
-    parser.add_argument("--pairs", type=positive, default=1280, help="training pairs of one pass")
-    parser.add_argument("--rounds", type=positive, default=5)
-    parser.add_argument("--threads", type=positive, default=2)
+    parser.add_argument("--pairs", type=at_least(1), default=1280, help="training pairs of one pass")
+    parser.add_argument("--rounds", type=at_least(1), default=5)
+    parser.add_argument("--threads", type=at_least(1), default=2)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--peers-python", type=Path, default=Path(sys.executable), metavar="PYTHON")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)

@@ -29,8 +29,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
 
 from translate import Translator
-from translate.commands.options import positive
-from translate.commands.run import run
+from translate.commands.run import at_least, run
 from translate.commands.streams import open_output
 from translate.commands.translate import refuse_to_replace
 from translate.data.lines import read_lines
@@ -113,7 +112,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
     parser.add_argument("--system", action="append", required=True, help="a model file, or several separated by commas")
     parser.add_argument("--reverse", help="a model of the other direction, or several")
-    parser.add_argument("--n-best", type=positive, default=12)
+    parser.add_argument("--n-best", type=at_least(1), default=12)
     parser.add_argument("--input", type=Path, help="a file to translate with what was chosen")
     parser.add_argument("--output", type=Path, help="where to write its translations")
     args = parser.parse_args()

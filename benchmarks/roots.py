@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from translate.commands import evaluate, train, translate
-from translate.commands.options import positive
+from translate.commands.run import at_least
 
 CONFIGS = sorted((ROOT / "configs" / "roots").glob("*.yaml"))
 HELD_OUT = 3  # sentences to validate on, and to score: the large models decode slowly on a CPU
@@ -25,8 +25,8 @@ HELD_OUT = 3  # sentences to validate on, and to score: the large models decode 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("configs", type=Path, nargs="*", default=CONFIGS, metavar="CONFIG", help="default: all")
-    parser.add_argument("--steps", type=positive, default=10, help="updates per config")
-    parser.add_argument("--pairs", type=positive, default=2000, help="sentence pairs to train on")
+    parser.add_argument("--steps", type=at_least(1), default=10, help="updates per config")
+    parser.add_argument("--pairs", type=at_least(1), default=2000, help="sentence pairs to train on")
     parser.add_argument("--folder", type=Path, help="where the runs go; default: a temporary folder")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from bare import bare_trainer
 
-from translate.commands.options import positive
+from translate.commands.run import at_least
 from translate.config.loading import load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
@@ -112,9 +112,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "multi30k.yaml")
     parser.add_argument("--pairs", type=int, default=3200, help="training pairs of one pass; 0 for all")
-    parser.add_argument("--rounds", type=positive, default=3)
+    parser.add_argument("--rounds", type=at_least(1), default=3)
     parser.add_argument(
-        "--processes", type=positive, default=2, help="maximum number of processes; 1, 2, 4, … up to this are measured"
+        "--processes",
+        type=at_least(1),
+        default=2,
+        help="maximum number of processes; 1, 2, 4, … up to this are measured",
     )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")

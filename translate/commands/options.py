@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("translate")
 
 
-def positive(text: str) -> int:
-    """A number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add `--checkpoint`, `--device` and the settings of the search, which are the model's own unless given."""
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""What all commands share: options given once, UTF-8 streams, messages on standard error, and exit codes.
+"""What all commands share: kinds of options, UTF-8 streams, messages on standard error, and exit codes.
 
 0 is success, 2 an error that the user can fix (one message, no traceback), 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP (the
 terminal was closed), 141 that the reader of the output has closed it (SIGPIPE).
@@ -39,6 +39,17 @@ class Once(argparse.Action):
         if getattr(namespace, self.dest) is not None:
             parser.error(f"{self.option_strings[0]} is given twice; leave one out")
         setattr(namespace, self.dest, value)
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of an option that takes whole numbers from `least` on."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return int(text)
+
+    return number
 
 
 def complain(message: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.run import Once, run
+from translate.commands.run import Once, at_least, run
 from translate.commands.signals import leaving_in_order
 from translate.errors import ConfigError
 
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from translate.data.lines import Text
 
 log = logging.getLogger("translate")
-
-
-def number(text: str) -> int:
-    """A number of at least 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
-    return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,17 +40,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="codes of the languages of the two files or columns, in their order: the endings of the new files",
     )
     parser.add_argument("--folder", type=Path, required=True, action=Once, help="folder for the new files")
-    parser.add_argument("--valid", type=number, default=500, metavar="N", help="pairs for val; default: 500")
-    parser.add_argument("--test", type=number, default=500, metavar="N", help="pairs for test; default: 500")
+    parser.add_argument("--valid", type=at_least(0), default=500, metavar="N", help="pairs for val; default: 500")
+    parser.add_argument("--test", type=at_least(0), default=500, metavar="N", help="pairs for test; default: 500")
     parser.add_argument(
         "--columns",
         nargs=2,
-        type=number,
+        type=at_least(0),
         action=Once,
         metavar=("N", "M"),
         help="columns of the table, counted from 1; default: the first two that are not numbers",
     )
-    parser.add_argument("--seed", type=number, default=1, metavar="N", help="another one holds out other pairs")
+    parser.add_argument("--seed", type=at_least(0), default=1, metavar="N", help="another one holds out other pairs")
     args = parser.parse_args(arguments)
     with leaving_in_order():
         return run(lambda: split(args))

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from translate.commands.options import (
     add_search_options,
     models_of,
-    positive,
     settings_of,
     warn_of_truncated,
 )
-from translate.commands.run import Once, run
+from translate.commands.run import Once, at_least, run
 from translate.commands.signals import leaving_in_order
 from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
@@ -47,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--n-best",
-        type=positive,
+        type=at_least(1),
         metavar="N",
         help="print up to N translations of each line (one for an empty line), with tabs between line number, "
         "log-probability, length, score and text; or N labels: line number, log-probability and label",
