@@ -19,6 +19,7 @@ from translate.data.splits import (
     files_in,
     folder_and_name,
     names_of_split,
+    or_under,
     unpacked_name,
     what_is_no_file,
     what_is_there,
@@ -107,10 +108,9 @@ def find_labelled_split(root: Path, split: str) -> Path:
     for name in names:
         if path := found.get(name):
             return path
-    also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
     state = what_is_there(folder, last, list(found)) + what_is_no_file(root, [f"{split}{ENDING}"])
     raise DataError(
-        f"No labelled split {split!r} in {root}: looked for {split}.tsv, plain, .gz or .zst{also}. {state} "
+        f"No labelled split {split!r} in {root}: looked for {split}.tsv, plain, .gz or .zst{or_under(names)}. {state} "
         "Set data.root (--data-root) to the folder that has it."
     )
 

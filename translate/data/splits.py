@@ -72,6 +72,11 @@ def names_of_split(split: str) -> list[str]:
     return [split, *(name for name in group if name != split)]
 
 
+def or_under(names: list[str]) -> str:
+    """What a message adds about the other names of a split, if it has any."""
+    return f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
+
+
 def _scan(root: Path, source: str, target: str) -> dict[str, dict[str, Path]]:
     """Map split to language to file; the first folder with any side of a split wins, and plain text before packed."""
     found: dict[str, dict[str, Path]] = {}
@@ -141,10 +146,9 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
                 state += f" There are {found[0]} and {found[1]}: name these two files."
     if ending:
         state += f" A split is named without the ending of its files: did you mean {split.removesuffix(ending)}?"
-    also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
     return (
-        f"No split {split!r} in {root}: looked for {split}.{source} and {split}.{target}, plain, .gz or .zst{also}. "
-        f"{state} {remedy}."
+        f"No split {split!r} in {root}: looked for {split}.{source} and {split}.{target}, plain, .gz or "
+        f".zst{or_under(names)}. {state} {remedy}."
     )
 
 
