@@ -19,13 +19,13 @@ import pytest
 import torch
 from tiny_project import Call, Outcome, Project, write_lines
 
-from translate import pipeline
 from translate.commands import companions, train
 from translate.commands.train import is_for_one_process, main
 from translate.config.loading import load_config
 from translate.errors import CheckpointError
 from translate.model_file import SavedModel
 from translate.runs.folder import RunFolder
+from translate.runs.result import BestModel
 from translate.training.checkpoint import StateStore
 from translate.training.trainer import Trainer
 
@@ -586,7 +586,7 @@ def test_a_search_that_was_changed_when_resuming_is_that_of_the_model(
 ) -> None:
     assert run("training.max_steps=1").code == 0
     model = SavedModel.load(str(untrained.model))
-    monkeypatch.setattr(pipeline.BestModel, "__call__", lambda *_: None)  # as if none were better
+    monkeypatch.setattr(BestModel, "__call__", lambda *_: None)  # as if none were better
     assert run("--resume", "training.max_steps=2", "decoding.beam_size=4").code == 0
     found = SavedModel.load(untrained.model)
     assert (model.config.decoding.beam_size, found.config.decoding.beam_size) == (3, 4)

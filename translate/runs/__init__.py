@@ -1,4 +1,5 @@
-"""The runs of training: folder.py (what a run leaves, and where), and what a run begins with.
+"""The runs of training: folder.py (what a run leaves, and where), and what a run begins and ends with.
 
-That is its text (preparing.py), its model (starting.py) and, if it goes on, how far it has got (resuming.py).
+It begins with its text (preparing.py), its model (starting.py), how far it has got, if it goes on (resuming.py), and
+what the log says of these (messages.py). It ends with its best model and a summary (result.py).
 """

@@ -201,6 +201,24 @@ class RunFolder:
         return writing(f"to {self.path}", CheckpointError, "choose another folder: output=…")
 
 
+def open_folder(config: Config, *, resume: bool, overwrite: bool) -> RunFolder:
+    """Create the run's folder, or check that this run may use the one that is there.
+
+    Raises:
+        CheckpointError: it holds a run that is neither to be resumed nor overwritten, or somebody's own files.
+    """
+    run = RunFolder.of(config)
+    run.make()
+    if others := run.files_of_others():
+        raise would_be_replaced(others[0])
+    if run.holds_a_run() and not (resume or overwrite):
+        resumed = "--resume continues it, " if run.has_states() else ""
+        raise CheckpointError(
+            f"{run.path} already holds a run; {resumed}--overwrite replaces it, output=… uses another folder"
+        )
+    return run
+
+
 def would_be_replaced(file: Path) -> CheckpointError:
     """The error if a run would replace or remove a file that is not its own."""
     return CheckpointError(
