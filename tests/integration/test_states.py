@@ -2,27 +2,21 @@
 
 import errno
 import os
-import shutil
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from tiny_runs import Killed, TinyProject, assert_same_run, at_call, kill, newest_state, sigterm, stop, update
 
 from translate.errors import CheckpointError
 from translate.pipeline import train
 from translate.runs.folder import RunFolder
-from translate.system.files import atomic_file
-from translate.system.storage import write_tensors
 from translate.training.checkpoint import StateStore
 from translate.training.states import States
-from translate.training.writer import Writer
 
 pytestmark = pytest.mark.slow
 
@@ -142,35 +136,6 @@ def test_a_late_state_is_saved_before_the_mean_is_measured(
     assert_same_run(train(tiny.config(*overrides), resume=True), uninterrupted(*overrides))
 
 
-def test_only_a_state_that_is_still_being_written_is_unwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupted run saves no other state while that is so, and one after its last update otherwise."""
-    store, write, go_on = StateStore(tmp_path, 2, Writer()), StateStore._write, Event()
-
-    def slowly(self: StateStore, *state: Any) -> None:
-        go_on.wait(60)
-        write(self, *state)
-
-    monkeypatch.setattr(StateStore, "_write", slowly)
-    assert store.unwritten() is None
-    store.save(3, {"weight": torch.ones(1)}, {})
-    assert store.unwritten() == 3
-    go_on.set()
-    store.writer.wait()
-    assert store.unwritten() is None
-
-
-def test_a_state_of_another_format_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = StateStore(tmp_path, 2, Writer())
-    store.save(1, {"weight": torch.ones(1)}, {"own": True})
-    store.writer.wait()
-    newer = tmp_path / "step-00000002.safetensors"
-    write_tensors(newer, {"weight": torch.zeros(1)}, {"format": "translate training state 3"})
-    assert store.load_newest()[1]["own"]
-    assert caplog.messages == [
-        f"{newer} is not a training state of this version; using the previous training state instead"
-    ]
-
-
 def test_no_sound_state(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     stop(sigterm, update(2), tiny)
     truncate(tiny.folder / "run/states/step-00000002.safetensors")
@@ -213,60 +178,3 @@ def test_a_full_disk_leaves_the_states_before_it(tiny: TinyProject, uninterrupte
             train(tiny.config())
     assert [path.name for path in (tiny.folder / "run/states").iterdir()] == ["step-00000007.safetensors"]
     assert_same_run(train(tiny.config(), resume=True), uninterrupted())
-
-
-@pytest.mark.parametrize("keep_last", [1, 2])
-def test_no_state_is_removed_before_the_next_one_is_whole(
-    keep_last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = StateStore(tmp_path, keep_last, Writer())
-    for step in range(1, keep_last + 1):
-        store.save(step, {"weight": torch.zeros(1)}, {})
-    store.writer.wait()
-    before = store.paths()
-    assert len(before) == keep_last
-    fill_the_disk(monkeypatch)
-    store.save(9, {"weight": torch.zeros(1)}, {})
-    with pytest.raises(CheckpointError, match="No space left on device"):
-        store.writer.wait()
-    assert sorted(tmp_path.iterdir(), reverse=True) == before
-
-
-def test_an_old_state_that_cannot_be_removed_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = StateStore(tmp_path, 1, Writer())
-    old = tmp_path / "step-00000001.safetensors"
-    (old / "x").mkdir(parents=True)
-    store.save(2, {"weight": torch.ones(1)}, {})
-    store.writer.wait()
-    assert store.load_newest()[0]["weight"] == 1
-    assert caplog.messages == [f"{old}, which is no longer needed, cannot be removed: {os.strerror(errno.EISDIR)}"]
-
-
-def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> None:
-    with suppress(KeyboardInterrupt), atomic_file(tmp_path / "step-00000001.safetensors") as file:
-        shutil.copytree(file.parent, tmp_path / f"{file.parent.name}b")
-        raise KeyboardInterrupt
-    assert [path.name[:26] for path in tmp_path.iterdir()] == [".step-00000001.safetensors"]
-    store = StateStore(tmp_path, 1, Writer())
-    store.save(2, {"weight": torch.zeros(1)}, {})
-    store.writer.wait()
-    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002.safetensors"]
-
-
-def test_a_damaged_state_does_not_count_as_one_of_the_last(tmp_path: Path) -> None:
-    store = StateStore(tmp_path, 2, Writer())
-    for step in (1, 5, 3):  # The run went back to a state before update 3.
-        store.save(step, {"weight": torch.ones(1)}, {})
-    store.writer.wait()
-    assert [path.name for path in store.paths()] == ["step-00000003.safetensors", "step-00000001.safetensors"]
-
-
-@pytest.mark.parametrize("name", ["kept.safetensors", "the best.safetensors"])
-def test_files_of_other_names_are_left_alone(name: str, tmp_path: Path) -> None:
-    write_tensors(tmp_path / name, {"weight": torch.zeros(1)}, {})
-    store = StateStore(tmp_path, 1, Writer())
-    for step in (1, 2):
-        store.save(step, {"weight": torch.ones(1)}, {})
-    store.writer.wait()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "step-00000002.safetensors"])
-    assert store.load_newest()[0]["weight"] == 1
