@@ -482,46 +482,6 @@ def test_in_a_folder_that_is_named_splits_are_found_by_their_names(
     assert call(main, "--checkpoint", of_files, "--split", "val", *where).err.startswith("val: 20 pairs")
 
 
-def test_an_unknown_split(run: Callable[..., Outcome], project: Project) -> None:
-    refused(
-        run("--split", "tset"),
-        f"No split 'tset' in {project.corpus}: looked for tset.es and tset.it, plain, .gz or .zst. "
-        "Splits there: test, train, val. Did you mean test? "
-        "Set data.root (--data-root) to the folder that has them, or name two files: "
-        "{source: FILE, target: FILE} (--source FILE --reference FILE).",
-    )
-
-
-def test_unequal_counts(run: Callable[..., Outcome], tmp_path: Path) -> None:
-    source = write_lines(tmp_path / "in", ["el gato", "el perro come", "el niño"])
-    reference = write_lines(tmp_path / "out", ["il gatto", "il bambino"])
-    said = run("--source", source, "--reference", reference)
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith(
-        f"error: {source} has 3 lines, {reference} has 2; they must correspond line by line. They seem to diverge "
-    )
-
-
-@pytest.mark.parametrize("content", [[], ["", "  "]])
-def test_empty_files(content: list[str], run: Callable[..., Outcome], tmp_path: Path) -> None:
-    source = write_lines(tmp_path / "in", content)
-    reference = write_lines(tmp_path / "out", ["il gatto"])
-    refused(run("--source", source, "--reference", reference), f"{source} has no text. It needs one sentence per line.")
-    refused(run("--source", reference, "--reference", source), f"{source} has no text. It needs one sentence per line.")
-
-
-def test_a_missing_file(run: Callable[..., Outcome], tmp_path: Path) -> None:
-    absent = tmp_path / "absent"
-    refused(run("--source", absent, "--reference", absent), f"{absent} does not exist. Check the path.")
-
-
-def test_search_that_cannot_be(run: Callable[..., Outcome]) -> None:
-    refused(
-        run("--split", "test", "--beam-size", "0"),
-        "search settings: decoding.beam_size: given 0, allowed: a whole number from 1 to 1000",
-    )
-
-
 def test_a_report_that_cannot_be_written(
     call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,15 +110,6 @@ def test_files_without_validation_text_of_their_own(run: Run, untrained: Project
         )
 
 
-def test_one_file_for_both_sides(run: Run, untrained: Project) -> None:
-    table = untrained.corpus / "train.es"
-    refused(
-        run(f"data.train={{source: {table}, target: {table}}}"),
-        f"{table} is given as source and as target. Name two files; to turn table columns into files: "
-        "cut -f1 TABLE > FILE",
-    )
-
-
 def test_a_package_that_is_missing(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def without(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
@@ -163,42 +154,7 @@ def test_ctrl_c_before_there_is_anything_to_save(run: Run, monkeypatch: pytest.M
     assert run() == Outcome(130, "", "stopped\n")
 
 
-# --- the config ------------------------------------------------------------------------------------------------------
-
-
-def test_no_config_file(call: Call, untrained: Project) -> None:
-    path = untrained.folder / "tny.yaml"
-    refused(call(main, "--config", path), f"{path}: no such file; did you mean {untrained.config}?")
-
-
-def test_a_config_that_is_no_yaml(call: Call, untrained: Project) -> None:
-    untrained.config.write_text("model: {d_model: 16\n", encoding="utf-8")
-    refused(
-        call(main, "--config", untrained.config),
-        f"{untrained.config}:2: not YAML (column 1): while parsing a flow mapping, expected ',' or '}}', "
-        "but got '<stream end>'",
-    )
-
-
-def test_all_problems_at_once(call: Call, untrained: Project) -> None:
-    untrained.config.write_text(
-        "modle: {}\ntraining:\n  max_epochs: ten\n  label_smoothing: 1.5\nmodel: {d_model: 30, heads: 4}\n",
-        encoding="utf-8",
-    )
-    said = call(main, "--config", untrained.config, "trainig.keep_last=1", "seed")
-    assert said.code == 2
-    first, *problems = said.err.split("\n")[:-1]
-    assert first == f"error: 6 problems in {untrained.config}:"
-    place = untrained.config
-    assert {problem.strip() for problem in problems} == {
-        f"{place}:1: modle: unknown key; did you mean 'model'?",
-        "override 'trainig.keep_last=1': trainig: unknown key; did you mean 'training'?",
-        "override 'seed': write section.key=value",
-        f"{place}:3: training.max_epochs: given 'ten', allowed: a whole number above 0 or null",
-        f"{place}:4: training.label_smoothing: given 1.5, allowed: a number from 0 to below 1",
-        f"{place}:5: model: heads: 4 does not divide d_model: 30; "
-        "possible: [1, 2, 3, 5, 6, 10, 15, 30], or any with d_qk and d_v set",
-    }
+# --- options and text ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -218,97 +174,6 @@ def test_options_that_are_none(options: tuple[str, ...], message: str, call: Cal
     said = call(main, *options)
     assert (said.code, said.out) == (2, "")
     assert said.err.endswith(f"error: {message}\n")
-
-
-# --- the corpus ------------------------------------------------------------------------------------------------------
-
-
-def test_another_name_of_a_language(run: Run, untrained: Project) -> None:
-    refused(
-        run("data.source=esp"),
-        f"{untrained.corpus}: train.it is there, but train.esp, plain, .gz or .zst, is not. "
-        f"Put it into {untrained.corpus}. If it is train.es, set data.source to that ending (or name both files).",
-    )
-
-
-def test_missing_files(run: Run, untrained: Project) -> None:
-    (untrained.corpus / "train.it").unlink()
-    refused(
-        run(),
-        f"{untrained.corpus}: train.es is there, but train.it, plain, .gz or .zst, is not. "
-        f"Put it into {untrained.corpus}.",
-    )
-    (untrained.corpus / "train.es").unlink()
-    refused(
-        run(),
-        f"No split 'train' in {untrained.corpus}: looked for train.es and train.it, plain, .gz or .zst (or under the "
-        "name training). Splits there: test, val. "
-        "Set data.root (--data-root) to the folder that has them, or name two files: "
-        "{source: FILE, target: FILE} (--source FILE --reference FILE).",
-    )
-
-
-def test_a_missing_folder(run: Run, untrained: Project) -> None:
-    shutil.rmtree(untrained.corpus)
-    refused(
-        run(),
-        f"No split 'train' in {untrained.corpus}: looked for train.es and train.it, plain, .gz or .zst (or under the "
-        f"name training). The folder {untrained.corpus} does not exist. "
-        "Set data.root (--data-root) to the folder that has them, or name two files: "
-        "{source: FILE, target: FILE} (--source FILE --reference FILE).",
-    )
-
-
-def test_unequal_line_counts(run: Run, untrained: Project) -> None:
-    source = write_lines(
-        untrained.corpus / "train.es", ["niño", "el gato verde come el perro", "gato", "el niño también ve el gato"]
-    )
-    target = write_lines(untrained.corpus / "train.it", ["bambino", "gatto", "il bambino anche vede il gatto"])
-    refused(
-        run(),
-        f"{source} has 4 lines, {target} has 3; they must correspond line by line. They seem to diverge near line 2:"
-        "\n  source: 'el gato verde come el perro'\n  target: 'gatto'",
-    )
-
-
-def test_bytes_that_are_not_utf8(run: Run, untrained: Project) -> None:
-    path = untrained.corpus / "train.es"
-    path.write_bytes(path.read_bytes() + "niño\n".encode("latin-1"))
-    refused(
-        run(),
-        f"{path}, line 201, byte 3: 0xf1 is not UTF-8 (invalid continuation byte). Save the file as UTF-8 "
-        "(from Latin-1: iconv -f latin1 -t utf8).",
-    )
-
-
-@pytest.mark.parametrize("split", ["train", "val"])
-def test_an_empty_corpus(split: str, run: Run, untrained: Project) -> None:
-    for language in ("es", "it"):
-        write_lines(untrained.corpus / f"{split}.{language}", ["", " "])
-    refused(run(), f"{untrained.corpus}/{split}.es has no text. It needs one sentence per line.")
-
-
-def test_no_word_is_left(run: Run) -> None:
-    said = run("text.tokenizer.min_freq=10000")
-    assert said.code == 2
-    assert "error: text.tokenizer.min_freq: 10000 keeps no word of the training text, whose most frequent" in said.err
-    assert said.err.endswith("; lower it\n")
-
-
-def test_no_pair_is_left(run: Run, untrained: Project) -> None:
-    write_lines(untrained.corpus / "train.it", [" ".join(["gatto"] * 20)] * 200)
-    said = run("data.filter.max_ratio=1.5")
-    assert said.code == 2
-    assert "error: train: nothing is left to train on (dropped 200 pairs: one side over 1.5 times the other" in said.err
-    assert said.err.endswith("; change data.filter\n")
-
-
-def test_a_language_without_a_tokenizer(run: Run, untrained: Project) -> None:
-    for split in ("train", "val"):
-        shutil.copy(untrained.corpus / f"{split}.es", untrained.corpus / f"{split}.esp")
-    said = run("data.source=esp")
-    assert said.code == 2
-    assert "error: spaCy has no tokenizer for the language 'esp'; did you mean es" in said.err
 
 
 def test_files_of_swapped_languages(run: Run, untrained: Project) -> None:

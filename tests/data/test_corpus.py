@@ -80,7 +80,9 @@ def test_blank_ends_across_blocks(source: list[str], target: list[str], block: i
 )
 def test_empty_corpus(tmp_path: Path, source: str, target: str, empty: str) -> None:
     files = write(tmp_path / "small.de", source), write(tmp_path / "small.en", target)
-    with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'small'}.{empty} has no text")):
+    with pytest.raises(
+        DataError, match=re.escape(f"{tmp_path / 'small'}.{empty} has no text. It needs one sentence per line.")
+    ):
         open_pair(*files, "small")
 
 

@@ -50,7 +50,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, lines
 
 def test_wrong_bytes_are_named_by_line_and_byte(tmp_path: Path) -> None:
     path = write(tmp_path / "text.de", b"gut\nsch\xf6n\n")
-    with pytest.raises(DataError, match=re.escape(f"{path}, line 2, byte 4: 0xf6 is not UTF-8")):
+    with pytest.raises(DataError, match=re.escape(f"{path}, line 2, byte 4: 0xf6 is not UTF-8 (invalid start byte). ")):
         read_lines(path)
 
 
@@ -111,7 +111,7 @@ def test_mustard_is_no_archive(tmp_path: Path) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'none.de'} does not exist")):
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'none.de'} does not exist. Check the path.")):
         read_lines(tmp_path / "none.de")
 
 

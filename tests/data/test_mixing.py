@@ -23,6 +23,16 @@ def test_two_files_are_a_pair(tmp_path: Path) -> None:
     assert open_files(*files) == open_pair(*files, "a.de / a.en")
 
 
+def test_one_file_for_both_sides(tmp_path: Path) -> None:
+    table = write(tmp_path / "table", "eins\tone\n")
+    with pytest.raises(DataError) as caught:
+        open_files(table, table)
+    assert str(caught.value) == (
+        f"{table} is given as source and as target. Name two files; to turn table columns into files: "
+        "cut -f1 TABLE > FILE"
+    )
+
+
 def test_wildcards_pair_files_in_alphabetical_order(tmp_path: Path) -> None:
     for name in ("c", "a", "b"):
         write_pair(tmp_path / "crawl", name, [f"{name} eins", f"{name} zwei"], ".gz")

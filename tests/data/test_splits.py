@@ -145,16 +145,35 @@ def test_splits_are_listed(tmp_path: Path) -> None:
     assert splits_in(tmp_path, "de", "fr") == {}
 
 
-def test_missing_folder(tmp_path: Path) -> None:
+def test_one_side_is_missing(tmp_path: Path) -> None:
+    write(tmp_path / "train.de", "x\n")
+    with pytest.raises(DataError) as caught:
+        find_split(tmp_path, "train", "de", "en")
+    assert str(caught.value) == (
+        f"{tmp_path}: train.de is there, but train.en, plain, .gz or .zst, is not. Put it into {tmp_path}."
+    )
+    write(tmp_path / "train.en", "x\n")
+    for languages, side in ((("deu", "en"), "source"), (("en", "deu"), "target")):
+        with pytest.raises(DataError) as caught:
+            find_split(tmp_path, "train", *languages)
+        assert str(caught.value) == (
+            f"{tmp_path}: train.en is there, but train.deu, plain, .gz or .zst, is not. Put it into {tmp_path}. "
+            f"If it is train.de, set data.{side} to that ending (or name both files)."
+        )
+
+
+@pytest.mark.parametrize(
+    ("target", "download"), [("en", ", or train with data.download=true to download Multi30k"), ("it", "")]
+)
+def test_missing_folder(target: str, download: str, tmp_path: Path) -> None:
     root = tmp_path / "none"
     with pytest.raises(DataError) as caught:
-        find_split(root, "val", "de", "en")
+        find_split(root, "val", "de", target)
     assert str(caught.value) == (
-        f"No split 'val' in {root}: looked for val.de and val.en, plain, .gz or .zst (or under the name valid or "
+        f"No split 'val' in {root}: looked for val.de and val.{target}, plain, .gz or .zst (or under the name valid or "
         f"validation or dev). The folder {root} does not exist. "
         "Set data.root (--data-root) to the folder that has them, or name two files: "
-        "{source: FILE, target: FILE} (--source FILE --reference FILE), or train with "
-        "data.download=true to download Multi30k."
+        f"{{source: FILE, target: FILE}} (--source FILE --reference FILE){download}."
     )
 
 
