@@ -1,6 +1,8 @@
 """Training that starts from another model: with its weights and vocabularies, on other text."""
 
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,13 @@ from translate.errors import CheckpointError, ConfigError
 from translate.evaluation.validation import Validator
 from translate.model_file import SavedModel
 from translate.pipeline import train
+from translate.runs.folder import RunFolder
 
 
 @pytest.fixture
-def model(tiny: TinyProject) -> Path:
-    return train(tiny.config()).model
+def model(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> Path:
+    """Of a finished run, which a test may spoil."""
+    return RunFolder(shutil.copytree(uninterrupted().path, tiny.folder / "run")).model
 
 
 @pytest.fixture
