@@ -301,9 +301,11 @@ def test_the_last_lines_are_looked_at_too(caplog: pytest.LogCaptureFixture) -> N
     assert message.startswith("train: from line 200 to line 399, source and target lengths are not correlated")
 
 
-def test_validation_text_of_equal_sides_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    warn_of_copies(TextPair("train", ["a"], ["b"], "1", "2", "x"), TextPair("val", ["c"], ["c"], "3", "3", "x"))
-    assert caplog.messages == ["val: source and target are the same text: there is nothing to translate"]
+@pytest.mark.parametrize("name", ["train", "val"])
+def test_text_of_equal_sides_is_warned_of(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    hashes = {"train": ("1", "2"), "val": ("3", "4"), name: ("5", "5")}
+    warn_of_copies(*(TextPair(text, [text], ["b"], *sides, "x") for text, sides in hashes.items()))
+    assert caplog.messages == [f"{name}: source and target are the same text: there is nothing to translate"]
 
 
 def test_validation_text_that_is_the_training_text_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -87,34 +87,6 @@ def test_bleu_without_case_is_called_so(tiny: TinyProject, capsys: pytest.Captur
         assert re.search(rf"validation {re.escape(name)} \d", capsys.readouterr().err)
 
 
-@pytest.mark.parametrize(("copied", "warned"), [(0, False), (1, True), (20, True)])
-def test_validation_pairs_that_are_trained_on_are_counted(
-    tiny: TinyProject, caplog: pytest.LogCaptureFixture, copied: int, warned: bool
-) -> None:
-    source, target = sentences(120, seed=1)
-    assert len(set(zip(source, target, strict=True))) == 120
-    corpus = tiny.folder / "corpus"
-    write_split(corpus, "train", source[:100], target[:100])
-    # Twice the same pair is one; the same source with another translation is none.
-    held_out = source[100:], target[100:]
-    copies = (source[:copied] * 2, target[:copied] * 2)
-    write_split(corpus, "val", [*copies[0], *held_out[0], source[99]], [*copies[1], *held_out[1], target[0]])
-    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
-    assert (f"val: {copied} of {copied + 21} different pairs are also in the training text" in caplog.text) == warned
-
-
-@pytest.mark.parametrize(("copies", "warned"), [(0, False), (1, True), (30, True)])
-def test_pairs_with_one_text_on_both_sides_are_counted(
-    tiny: TinyProject, caplog: pytest.LogCaptureFixture, copies: int, warned: bool
-) -> None:
-    source, target = sentences(100, seed=1)
-    corpus = tiny.folder / "corpus"
-    write_split(corpus, "train", source, [*source[:copies], *target[copies:]])
-    write_split(corpus, "val", *sentences(8, seed=2))
-    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
-    assert (f"train: {copies} of 100 pairs have the same text on both sides" in caplog.text) == warned
-
-
 @pytest.mark.parametrize("shifted", ["train", "val"])
 def test_misaligned_lines_are_warned_of(
     shifted: str, tiny: TinyProject, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -208,11 +180,6 @@ def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.Lo
     write_split(corpus, "val", ["x y", *source[:9]], target[:10])
     train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
     assert re.search(r"val: \d+\.\d% of the source tokens are out of vocabulary", caplog.text)
-    caplog.clear()
-    write_split(corpus, "val", ["x y", "z"], target[:2])
-    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"), overwrite=True)
-    told = [record.levelname for record in caplog.records if "100.0% of the source tokens" in record.getMessage()]
-    assert told == ["WARNING"]
 
 
 @pytest.mark.parametrize(
@@ -243,20 +210,6 @@ def test_blank_references_for_validation_are_warned_of(tiny: TinyProject, caplog
     write_split(corpus, "val", source, target[:10] + [" "] * 3 + target[:7])
     train(tiny.config("training.max_steps=1", f"data.root={corpus}"))
     assert "val: 3 of 20 sentences have no reference, which changes the scores" in caplog.messages
-
-
-def test_text_that_is_given_twice_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
-    train(tiny.config("training.max_steps=1"))
-    assert "same text" not in caplog.text
-    assert "validation text is the training text" not in caplog.text
-    train(tiny.config("training.max_steps=1", "data.valid=train"), overwrite=True)
-    assert "the validation text is the training text: its scores say nothing about unseen text" in caplog.text
-    source, _ = sentences(20, seed=1)
-    corpus = tiny.folder / "corpus"
-    for split in ("train", "val"):
-        write_split(corpus, split, source, source)
-    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"), overwrite=True)
-    assert "train: source and target are the same text" in caplog.text
 
 
 def test_validation_text_is_never_filtered(
