@@ -1,12 +1,12 @@
 """Labelled text on disk, its batches, and what is said of lines that are not as they should be."""
 
 import errno
-import gzip
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from packed import write
 
 from translate.config.data import LabelledFilterConfig
 from translate.config.text import TextConfig
@@ -27,12 +27,6 @@ from translate.errors import DataError
 from translate.text.vocabulary import BOS, EOS, SPECIALS
 
 LINES = "de\tEin Hund bellt.\nen\tA dog barks.\nde\tEine Katze schläft.\n"
-
-
-def write(path: Path, content: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(content.encode()) if path.suffix == ".gz" else content.encode())
-    return path
 
 
 # --- one file --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_optimizer import small_model
+from small_updates import small_model
 
 from translate.config.training import TrainingConfig
 from translate.training import learner as learner_module
