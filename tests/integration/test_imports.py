@@ -13,6 +13,8 @@ from translate.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
 
+pytestmark = pytest.mark.slow
+
 
 def python(code: str, *without: str) -> str:
     """What a fresh process prints in which importing these packages fails."""
@@ -38,7 +40,6 @@ print(len(score(translator, text, translator.config.decoding, tokenized=False).t
 """
 
 
-@pytest.mark.slow
 def test_encoded_text_is_trained_on_validated_and_scored_without_spacy_and_torchtext(tiny: TinyProject) -> None:
     here = train(tiny.config())  # Fills the cache.
     output = tiny.folder / "there"
@@ -58,7 +59,6 @@ print(torch.ones(1).item())
     assert python(code) == "['A', 'cat', '.'] False\n1.0\n"
 
 
-@pytest.mark.slow
 def test_a_saved_model_translates_without_torchtext_and_without_the_corpus(tiny: TinyProject) -> None:
     model = train(tiny.config()).model.rename(tiny.folder / "alone.safetensors")
     lines = sentences(3, seed=9)[0]

@@ -24,6 +24,8 @@ SCRIPTS = ("train", "translate", "evaluate", "split")
 # An ASCII locale, without the help that Python has for it.
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
+pytestmark = pytest.mark.slow
+
 
 def command(script: str, *arguments: object) -> list[str]:
     return [sys.executable, str(ROOT / "scripts" / f"{script}.py"), *map(str, arguments)]
@@ -127,7 +129,6 @@ def test_console_entry_points() -> None:
     assert all(callable(entry.load()) for entry in entries)
 
 
-@pytest.mark.slow
 def test_train_then_translate_then_evaluate(tmp_path: Path) -> None:
     write_split(tmp_path / "Käse/corpus", "train", *sentences(60, seed=1))
     write_split(tmp_path / "Käse/corpus", "val", *sentences(9, seed=2))
@@ -159,7 +160,6 @@ def test_train_then_translate_then_evaluate(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "Käse/run/train.de.json").read_text(encoding="utf-8"))["sentences"] == 60
 
 
-@pytest.mark.slow
 def test_a_locale_of_ascii(model: Path, tmp_path: Path) -> None:
     arguments = ("--checkpoint", model, "--unknown", "--n-best", "1")
     asked = run("translate", *arguments, "bako größer", "bako 猫", folder=tmp_path, variables=C_LOCALE)
@@ -172,7 +172,6 @@ def test_a_locale_of_ascii(model: Path, tmp_path: Path) -> None:
 # --- pipes and signals -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_the_reader_leaves(model: Path, tmp_path: Path) -> None:
     with started("translate", "--checkpoint", model, "--search", "greedy", folder=tmp_path) as process:
         assert process.stdin
@@ -185,7 +184,6 @@ def test_the_reader_leaves(model: Path, tmp_path: Path) -> None:
     assert (process.returncode, said) == (141, b"")
 
 
-@pytest.mark.slow
 def test_ctrl_c_while_translating(model: Path, tmp_path: Path) -> None:
     arguments = ("--checkpoint", model, "--search", "greedy")
     with started("translate", *arguments, folder=tmp_path) as process:
@@ -201,7 +199,6 @@ def test_ctrl_c_while_translating(model: Path, tmp_path: Path) -> None:
     assert first.decode() == Translator.load(model, "cpu").translate(["bako"], search="greedy")[0] + "\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_signal_while_translating_leaves_nothing_behind(name: str, code: int, model: Path, tmp_path: Path) -> None:
     number = getattr(signal, name)
@@ -221,7 +218,6 @@ def test_a_signal_while_translating_leaves_nothing_behind(name: str, code: int, 
     assert [path.read_text() for path in tmp_path.iterdir()] == ["as it was\n"]
 
 
-@pytest.mark.slow
 def test_a_signal_while_text_is_encoded_leaves_no_half_of_a_file(tmp_path: Path) -> None:
     write_split(tmp_path, "train", *(["bako fide " * 20] * 100_000,) * 2)
     write_split(tmp_path, "val", *sentences(5, seed=2))
@@ -235,7 +231,6 @@ def test_a_signal_while_text_is_encoded_leaves_no_half_of_a_file(tmp_path: Path)
     assert list((tmp_path / "cache").glob(".*")) == []
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_behind_standard_output(model: Path, tmp_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:
@@ -249,7 +244,6 @@ def test_a_full_disk_behind_standard_output(model: Path, tmp_path: Path) -> None
     assert (done.returncode, done.stderr) == (2, b"error: the disk is full\n")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_while_training(number: signal.Signals, code: int, tiny: TinyProject) -> None:
     tiny.config()  # writes the file
