@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import TinyProject, assert_same_tensors, at_call, newest_state, rows, sentences, trainer_of
+from tiny_runs import TinyProject, assert_same_tensors, at_call, calls_of, newest_state, rows, sentences, trainer_of
 from torch import Tensor
 
 from translate import pipeline
@@ -24,7 +24,6 @@ from translate.data.dataset import Dataset
 from translate.errors import CheckpointError, ConfigError, TrainingError
 from translate.evaluation.validation import Validator
 from translate.model.attention import MultiHeadAttention
-from translate.model.build import Model
 from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.runs.folder import RunFolder
@@ -187,14 +186,7 @@ def test_a_run_ends_in_the_middle_of_an_epoch_at_max_steps(
 
 
 def test_the_rate_follows_the_schedule_over_the_whole_run(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    rates: list[float] = []
-    step = Update.step
-
-    def spy(self: Update, rate: float) -> None:
-        rates.append(rate)
-        step(self, rate)
-
-    monkeypatch.setattr(Update, "step", spy)
+    rates = calls_of(monkeypatch, Update, "step", lambda _, rate: rate)
     run = train(tiny.config("training.schedule={kind: linear, warmup_steps: 0}", "training.log_every=1"))
     assert rates == pytest.approx([0.005 * (1 - number / 21) for number in range(1, 22)])
     assert [row["learning_rate"] for row in rows(run) if row["kind"] == "train"] == rates
@@ -210,15 +202,9 @@ def test_each_epoch_reads_its_own_pairs(tiny: TinyProject, monkeypatch: pytest.M
 def test_each_epoch_has_all_pairs_once_and_batches_of_its_own(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[list[int]] = []
-    update = Trainer._update
-
-    def noted(self: Trainer, batches: list[Any], *rest: Any) -> None:
-        taken.extend(sorted(batch.tolist()) for batch in batches)
-        update(self, batches, *rest)
-
-    monkeypatch.setattr(Trainer, "_update", noted)
+    updates = calls_of(monkeypatch, Trainer, "_update", lambda _, batches, *__: batches)
     train(tiny.config())
+    taken = [sorted(batch.tolist()) for batches in updates for batch in batches]
     epochs = [taken[start : start + 7] for start in (0, 7, 14)]
     assert [sorted(itertools.chain.from_iterable(epoch)) for epoch in epochs] == [list(range(240))] * 3
     assert not any(sorted(one) == sorted(other) for one, other in itertools.combinations(epochs, 2))
@@ -226,18 +212,8 @@ def test_each_epoch_has_all_pairs_once_and_batches_of_its_own(
 
 def test_validation_is_without_dropout_and_training_with_it(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     modes: list[bool] = []
-    validate, add = Validator.__call__, Update.add
-
-    def spy_validate(self: Validator, model: Model, *rest: Any) -> Any:
-        modes.append(model.training)
-        return validate(self, model, *rest)
-
-    def spy_add(self: Update, *arguments: Any, **keywords: Any) -> Any:
-        modes.append(self.parallel.model.training)
-        return add(self, *arguments, **keywords)
-
-    monkeypatch.setattr(Validator, "__call__", spy_validate)
-    monkeypatch.setattr(Update, "add", spy_add)
+    calls_of(monkeypatch, Validator, "__call__", lambda _, model, *__: modes.append(model.training))
+    calls_of(monkeypatch, Update, "add", lambda update, *_, **__: modes.append(update.parallel.model.training))
     train(tiny.config("training.max_steps=2", "training.validate_every=1"))
     assert modes[-4:] == [True, False, True, False]
 
@@ -290,17 +266,12 @@ def test_free_memory_is_returned_every_now_and_then(tiny: TinyProject, monkeypat
 def test_training_uses_the_model_without_what_the_settings_switch_off(
     plain: str, explicit: set[bool], tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: set[bool] = set()
-    add = Update.add
+    def attentions(update: Update, *_: Any, **__: Any) -> list[bool]:
+        return [module.explicit for module in update.parallel.model.modules() if isinstance(module, MultiHeadAttention)]
 
-    def spy(self: Update, *arguments: Any, **keywords: Any) -> Any:
-        modules = self.parallel.model.modules()
-        found.update(module.explicit for module in modules if isinstance(module, MultiHeadAttention))
-        return add(self, *arguments, **keywords)
-
-    monkeypatch.setattr(Update, "add", spy)
+    found = calls_of(monkeypatch, Update, "add", attentions)
     train(tiny.config("training.max_steps=1", f"training.plain={plain}"))
-    assert found == explicit
+    assert set(itertools.chain.from_iterable(found)) == explicit
 
 
 def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:

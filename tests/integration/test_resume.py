@@ -19,6 +19,7 @@ from tiny_runs import (
     assert_same_run,
     assert_same_tensors,
     at_call,
+    calls_of,
     kill,
     newest_state,
     rows,
@@ -95,7 +96,7 @@ def test_an_update_that_would_take_long_is_made_again(
     uninterrupted: Callable[..., RunFolder],
 ) -> None:
     monkeypatch.setattr(interrupt_module, "WORTH_WAITING", -1.0)
-    begun, made = counted(monkeypatch, Trainer, "_update"), counted(monkeypatch, Update, "step")
+    begun, made = calls_of(monkeypatch, Trainer, "_update"), calls_of(monkeypatch, Update, "step")
     stop(sigterm, moment, tiny, *settings)
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == len(made) == len(begun) - 1
     assert_same_run(train(tiny.config(*settings), resume=True), uninterrupted(*settings))
@@ -107,29 +108,16 @@ def test_the_state_before_an_abandoned_update_is_written_once(
 ) -> None:
     monkeypatch.setattr(interrupt_module, "WORTH_WAITING", -1.0)
     often = "training.checkpoint_every=1"
-    saved = counted(monkeypatch, StateStore, "save")
+    saved = calls_of(monkeypatch, StateStore, "save")
     stop(sigterm, (Update, "gradients", 5), tiny, often)
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == len(saved) > 2
     assert_same_run(train(tiny.config(often), resume=True), uninterrupted(often))
 
 
-def counted(patch: pytest.MonkeyPatch, owner: type, name: str) -> list[None]:
-    """A list that grows with each call of this method."""
-    calls: list[None] = []
-    original = getattr(owner, name)
-
-    def counting(*arguments: Any, **keywords: Any) -> Any:
-        calls.append(None)
-        return original(*arguments, **keywords)
-
-    patch.setattr(owner, name, counting)
-    return calls
-
-
 def test_a_state_that_is_due_where_a_validation_is_is_written_once(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved = counted(monkeypatch, StateStore, "save")
+    saved = calls_of(monkeypatch, StateStore, "save")
     train(tiny.config("training.checkpoint_every=7", "training.max_epochs=2"))
     assert len(saved) == 2
 
@@ -338,14 +326,7 @@ def test_buffers_are_filled_after_the_first_update_of_every_start(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first copy of a state would take long otherwise."""
-    reserved: list[int] = []
-    reserve = States.reserve
-
-    def noted(self: States) -> None:
-        reserved.append(self.learner.progress.step)
-        reserve(self)
-
-    monkeypatch.setattr(States, "reserve", noted)
+    reserved = calls_of(monkeypatch, States, "reserve", lambda self: self.learner.progress.step)
     stop(sigterm, update(9), tiny)
     train(tiny.config(), resume=True)
     assert reserved == [1, 10]

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tiny_runs import Killed, TinyProject, assert_same_run, at_call, kill, newest_state, sigterm, stop, update
+from tiny_runs import Killed, TinyProject, assert_same_run, at_call, calls_of, kill, newest_state, sigterm, stop, update
 
 from translate.errors import CheckpointError
 from translate.pipeline import train
@@ -77,14 +77,7 @@ def held_back(patch: pytest.MonkeyPatch, until: tuple[Any, str, int]) -> None:
 
 def states_copied(patch: pytest.MonkeyPatch) -> list[int]:
     """After which updates states are copied from now on."""
-    save, steps = StateStore.save, []
-
-    def noted(self: StateStore, step: int, *state: Any) -> None:
-        steps.append(step)
-        save(self, step, *state)
-
-    patch.setattr(StateStore, "save", noted)
-    return steps
+    return calls_of(patch, StateStore, "save", lambda _, step, *__: step)
 
 
 def test_training_goes_on_while_a_slow_disk_writes_a_state(

@@ -4,10 +4,9 @@ import logging
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tiny_runs import TinyProject, newest_state, sentences, write_split
+from tiny_runs import TinyProject, calls_of, newest_state, sentences, write_split
 
 from translate.config.loading import load_config
 from translate.data import checks, corpora
@@ -15,7 +14,6 @@ from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
 from translate.data.corpora import ParallelCorpora
 from translate.data.splits import open_split
-from translate.decoding.rescore import teacher_forced
 from translate.errors import CheckpointError, DataError
 from translate.evaluation import validation
 from translate.evaluation.validation import Validator
@@ -34,14 +32,7 @@ def test_what_is_too_large_for_test_sets_is_not_encoded_ahead(
     sizes = {split: sum(path.stat().st_size for path in corpus.glob(f"{split}.*")) for split in ("part", "test")}
     monkeypatch.setattr(corpora, "MOST_OF_TEST_SETS", sum(sizes.values()))  # enough for "part", but not beside both
     config = tiny.config(f"data.root={corpus}", f"data.cache={tiny.folder}/cache", "training.max_steps=1")
-    encoded: list[str] = []
-    dataset = CorpusCache.dataset
-
-    def spy(self: CorpusCache, codecs: Any, text: Any) -> Any:
-        encoded.append(text.name)
-        return dataset(self, codecs, text)
-
-    monkeypatch.setattr(CorpusCache, "dataset", spy)
+    encoded = calls_of(monkeypatch, CorpusCache, "dataset", lambda self, codecs, text: text.name)
     train(config)
     assert sorted(encoded) == ["test", "tests", "train", "val"]
 
@@ -221,30 +212,12 @@ def test_validation_text_is_never_filtered(
         corpus, "train", ["bako fide"] * 8 + ["@@", "", "bako " * 30], ["koba defi"] * 8 + ["@@", "koba", "koba"]
     )
     write_split(corpus, "val", ["bako", "@@", "", "bako " * 30], ["koba", "@@", "koba", ""])
-    trained: list[list[int]] = []
-    measured: list[list[int]] = []
-    translated: list[int] = []
-    epoch, validate = BatchPlan.epoch, Validator.__call__
-
-    def spy_epoch(self: BatchPlan, number: int) -> Any:
-        trained.append(sorted(self.indices.tolist()))
-        return epoch(self, number)
-
-    def spy_forced(model: Any, pairs: Any, indices: Any, *arguments: Any, **options: Any) -> Any:
-        measured.append(indices.tolist())
-        return teacher_forced(model, pairs, indices, *arguments, **options)
-
-    def spy_validate(self: Validator, *arguments: Any) -> Any:
-        translated.append(len(self.sources))
-        return validate(self, *arguments)
-
-    monkeypatch.setattr(BatchPlan, "epoch", spy_epoch)
-    monkeypatch.setattr(Validator, "__call__", spy_validate)
-    monkeypatch.setattr(validation, "teacher_forced", spy_forced)
+    trained = calls_of(monkeypatch, BatchPlan, "epoch", lambda plan, _: sorted(plan.indices.tolist()))
+    measured = calls_of(monkeypatch, validation, "teacher_forced", lambda model, pairs, indices, *_, **__: [*indices])
+    translated = calls_of(monkeypatch, Validator, "__call__", lambda validator, *_: len(validator.sources))
     train(tiny.config(f"data.root={corpus}", "data.filter.max_tokens=20", "training.max_epochs=1"))
     assert {tuple(pairs) for pairs in trained} == {tuple(range(8))}
     assert measured == [[*range(4)]]
-    assert all(pairs in ([*range(8)], [*range(4)]) for pairs in trained)
     assert translated == [4]
     assert (
         "train: dropped 1 pair: no letter or digit on one side (data.filter.untranslated), first line 9"
@@ -271,16 +244,10 @@ def test_corpora_are_mixed_by_weight(
     tiny: TinyProject, mixed: tuple[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "translate")
-    trained: list[int] = []
-
-    def spy(self: Trainer, batches: list[Any], *rest: Any) -> None:
-        trained.extend(int(pair) for batch in batches for pair in batch)
-        original(self, batches, *rest)
-
-    original = Trainer._update
-    monkeypatch.setattr(Trainer, "_update", spy)
+    updates = calls_of(monkeypatch, Trainer, "_update", lambda _, batches, *__: batches)
     run = train(tiny.config(*mixed, "training.max_epochs=1"))
-    assert sorted(trained) == [*range(30), *sorted([*range(30, 90)] * 3), *range(90, 110)]
+    trained = sorted(int(pair) for batches in updates for batch in batches for pair in batch)
+    assert trained == [*range(30), *sorted([*range(30, 90)] * 3), *range(90, 110)]
     said = "\n".join(caplog.messages)
     assert "a: 30 pairs, " in said
     assert "crawl-*.de / crawl-*.en: 60 pairs, 3 pairs of files, " in said

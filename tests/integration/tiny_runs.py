@@ -91,6 +91,21 @@ def at_call(patch: pytest.MonkeyPatch, owner: Any, name: str, number: int, act: 
     patch.setattr(owner, name, wrapped)
 
 
+def calls_of(
+    patch: pytest.MonkeyPatch, owner: Any, name: str, what: Callable[..., Any] = lambda *_, **__: None
+) -> list[Any]:
+    """A list that grows with each call of `owner.name`, by what this makes of the arguments, before the call."""
+    original = getattr(owner, name)
+    found: list[Any] = []
+
+    def noted(*arguments: Any, **keywords: Any) -> Any:
+        found.append(what(*arguments, **keywords))
+        return original(*arguments, **keywords)
+
+    patch.setattr(owner, name, noted)
+    return found
+
+
 def sigterm() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
