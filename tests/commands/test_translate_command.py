@@ -108,15 +108,6 @@ def test_n_lines_in_n_lines_out(line: str, translate: Call, tmp_path: Path) -> N
     assert piped.code == 0
 
 
-@pytest.mark.slow
-def test_a_line_of_ten_thousand_words(translate: Call) -> None:
-    said = translate("--search", "greedy", "gato", " ".join(["gato"] * 10_000), "gato")
-    first, long, last, _ = said.out.split("\n")
-    assert first == last
-    assert long
-    assert said.code == 0
-
-
 def test_translations_that_were_cut_off_are_counted(translate: Call, translator: Translator) -> None:
     long = " ".join(["gato"] * 60)
     settings = translator.settings(search="greedy")
@@ -353,10 +344,6 @@ def test_n_best(translate: Call, translator: Translator) -> None:
         assert float(score) == pytest.approx(float(log_probability) / int(length), abs=1e-4)  # length penalty 1
 
 
-def test_a_beam_of_one_is_greedy_search(translate: Call) -> None:
-    assert translate("--beam-size", "1", *LINES) == translate("--search", "greedy", *LINES)
-
-
 def test_samples_are_the_same_however_the_lines_come(translate: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["el gato ve"] * 7
     samples = translate("--search", "sample", *lines).out
@@ -385,11 +372,6 @@ def test_unknown_words_do_nothing_to_a_terminal(translate: Call) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ("--n-best", "2", "--search", "greedy"),
-            "greedy search finds one translation of each sentence, not 2; use beam search or sampling",
-        ),
-        (("--n-best", "4"), "a beam of 3 cannot give 4 translations; use a beam size (--beam-size) of 4"),
         (
             ("--beam-size", "2", "--search", "greedy"),
             "greedy search has no beam_size; leave it out, or use beam search",

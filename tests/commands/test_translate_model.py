@@ -1,4 +1,4 @@
-"""translate.py: which model translates, and what is no model."""
+"""translate.py: which model translates, and on which device."""
 
 import shutil
 from pathlib import Path
@@ -33,16 +33,6 @@ def test_the_newest_finished_run_is_named(
     assert said == Outcome(0, joined(translator.translate(["el gato"])), f"model: {run}/model.safetensors\n")
 
 
-def test_no_model_at_all(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
-    assert call(main, "el gato") == Outcome(
-        2,
-        "",
-        f"error: no finished run under {tmp_path}/checkpoints; train one with: python scripts/train.py --config "
-        "configs/demo.yaml, or name a model file with --checkpoint FILE\n",
-    )
-
-
 @pytest.mark.parametrize("separator", [":", ","])
 def test_two_files_in_one_argument_are_an_ensemble(
     separator: str, call: Call, project: Project, tmp_path: Path
@@ -51,20 +41,6 @@ def test_two_files_in_one_argument_are_an_ensemble(
     said = call(main, "--checkpoint", both, "el gato")
     assert (said.code, said.err) == (2, f"error: {both} names several files; for an ensemble, repeat --checkpoint\n")
     assert "is missing; give a .safetensors" in call(main, "--checkpoint", f"{both}x", "el gato").err
-
-
-def test_what_is_no_model(call: Call, project: Project, tmp_path: Path) -> None:
-    absent, state = tmp_path / "absent.safetensors", max(project.folder.glob("run/states/*.safetensors"))
-    for path, message in (
-        (absent, "is missing; give a .safetensors file"),
-        (
-            state,
-            "is not a model: its format is 'translate training state 2', not 'translate model 1'; give the "
-            "model.safetensors of a run",
-        ),
-    ):
-        said = call(main, "--checkpoint", path, "el gato")
-        assert said == Outcome(2, "", f"error: {path} {message}\n")
 
 
 def test_no_cuda(translate: Call, monkeypatch: pytest.MonkeyPatch) -> None:
