@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from translate.training import interrupt
 from translate.training.interrupt import Interrupted, InterruptGuard, second_signal_ends
 
-POSIX = pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
 HANGS = """
 import signal, time
 from translate.training.interrupt import second_signal_ends
@@ -25,26 +26,36 @@ with second_signal_ends(grace=0.2):
 """
 
 
-@POSIX
+@pytest.fixture(autouse=True)
+def _handlers_as_they_were() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def got() -> list[int]:
+    """The signals that come through to the handlers from before."""
+    found: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: found.append(number))
+    return found
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_when_training_is_over_a_signal_does_what_it_did_before(number: signal.Signals) -> None:
-    got: list[int] = []
-    before = signal.signal(number, lambda number, frame: got.append(number))
-    try:
-        with InterruptGuard() as guard:
-            os.kill(os.getpid(), number)
-            assert (guard.received, got) == (number, [])
-            with pytest.raises(Interrupted, match=f"^stopped by {number.name}$"):
-                guard.check()
-        with InterruptGuard() as guard:
-            guard.check()
+def test_when_training_is_over_a_signal_does_what_it_did_before(number: signal.Signals, got: list[int]) -> None:
+    with InterruptGuard() as guard:
         os.kill(os.getpid(), number)
-        assert (guard.received, got) == (None, [number])
-    finally:
-        signal.signal(number, before)
+        assert (guard.received, got) == (number, [])
+        with pytest.raises(Interrupted, match=f"^stopped by {number.name}$"):
+            guard.check()
+    with InterruptGuard() as guard:
+        guard.check()
+    os.kill(os.getpid(), number)
+    assert (guard.received, got) == (None, [number])
 
 
-@POSIX
 def test_what_is_under_way_may_take_a_second_more(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
@@ -63,159 +74,116 @@ def test_what_is_under_way_may_take_a_second_more(monkeypatch: pytest.MonkeyPatc
                 guard.check_if_late()
 
 
-@POSIX
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_torchrun_may_send_the_same_signal_again(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
-    got: list[int] = []
-    before = signal.signal(number, lambda number, frame: got.append(number))
-    try:
-        for by_torchrun in (True, False):
-            with monkeypatch.context() as patch:
-                patch.delenv("TORCHELASTIC_RUN_ID", raising=False)
-                if by_torchrun:
-                    patch.setenv("TORCHELASTIC_RUN_ID", "none")
-                patch.setattr("translate.training.interrupt.ECHO", 0)
-                with InterruptGuard() as guard:
-                    os.kill(os.getpid(), number)
-                    os.kill(os.getpid(), number)
-                assert (guard.received, got) == (number, [] if by_torchrun else [number])
-    finally:
-        signal.signal(number, before)
-
-
-@POSIX
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_timeout_sends_each_signal_twice(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
-    got: list[int] = []
-    before = signal.signal(number, lambda number, frame: got.append(number))
-    try:
-        with InterruptGuard() as guard:
-            for _ in range(2):
+def test_torchrun_may_send_the_same_signal_again(
+    number: signal.Signals, got: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for by_torchrun in (True, False):
+        with monkeypatch.context() as patch:
+            patch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+            if by_torchrun:
+                patch.setenv("TORCHELASTIC_RUN_ID", "none")
+            patch.setattr("translate.training.interrupt.ECHO", 0)
+            with InterruptGuard() as guard:
                 os.kill(os.getpid(), number)
-            assert (guard.received, got) == (number, [])
-            monkeypatch.setattr("translate.training.interrupt.ECHO", 0)
-            os.kill(os.getpid(), number)
-            assert got == [number]
-    finally:
-        signal.signal(number, before)
+                os.kill(os.getpid(), number)
+            assert (guard.received, got) == (number, [] if by_torchrun else [number])
 
 
-@POSIX
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_may_be_passed_on_as_sigterm(number: signal.Signals) -> None:
+def test_timeout_sends_each_signal_twice(
+    number: signal.Signals, got: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with InterruptGuard() as guard:
+        for _ in range(2):
+            os.kill(os.getpid(), number)
+        assert (guard.received, got) == (number, [])
+        monkeypatch.setattr("translate.training.interrupt.ECHO", 0)
+        os.kill(os.getpid(), number)
+        assert got == [number]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_may_be_passed_on_as_sigterm(number: signal.Signals, got: list[int]) -> None:
     """Both mean one request, in whichever order they come."""
-    got: list[int] = []
-    both = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(each, lambda number, frame: got.append(number)) for each in both]
-    try:
-        with InterruptGuard() as guard:
-            for each in (number, *both):
-                os.kill(os.getpid(), each)
-            assert (guard.received, got) == (number, [])
-    finally:
-        for each, handler in zip(both, before, strict=True):
-            signal.signal(each, handler)
+    with InterruptGuard() as guard:
+        for each in (number, signal.SIGINT, signal.SIGTERM):
+            os.kill(os.getpid(), each)
+        assert (guard.received, got) == (number, [])
 
 
-@POSIX
 @pytest.mark.parametrize("first", ["SIGHUP", "SIGINT"])
 def test_a_closed_terminal_is_heard_of_twice_and_ends_no_run_that_is_being_saved(
     first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(interrupt, "ECHO", 0)
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests run under nohup.
-    try:
-        with InterruptGuard() as guard:
-            for name in (first, "SIGHUP", "SIGHUP"):
-                os.kill(os.getpid(), getattr(signal, name))
-            with pytest.raises(Interrupted, match=f"^stopped by {first}$"):
-                guard.check()
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests run under nohup.
+    with InterruptGuard() as guard:
+        for name in (first, "SIGHUP", "SIGHUP"):
+            os.kill(os.getpid(), getattr(signal, name))
+        with pytest.raises(Interrupted, match=f"^stopped by {first}$"):
+            guard.check()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
 
 
-@POSIX
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT"])
 def test_what_is_ignored_stays_ignored(name: str) -> None:
     """SIGHUP under nohup, SIGINT in the background of a script."""
     number = getattr(signal, name)
-    before = signal.signal(number, signal.SIG_IGN)
-    try:
-        with InterruptGuard() as guard:
-            os.kill(os.getpid(), number)
-            guard.check()
-        assert signal.getsignal(number) is signal.SIG_IGN
-    finally:
-        signal.signal(number, before)
+    signal.signal(number, signal.SIG_IGN)
+    with InterruptGuard() as guard:
+        os.kill(os.getpid(), number)
+        guard.check()
+    assert signal.getsignal(number) is signal.SIG_IGN
 
 
-@POSIX
 def test_a_second_signal_gets_through_where_another_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupt, "ECHO", 0)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        with InterruptGuard():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with InterruptGuard():
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(SystemExit):
             os.kill(os.getpid(), signal.SIGTERM)
-            with pytest.raises(SystemExit):
-                os.kill(os.getpid(), signal.SIGTERM)
-    finally:
-        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
-            signal.signal(number, handler)
 
 
-@POSIX
-def test_a_closed_terminal_does_not_end_what_a_second_signal_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_terminal_does_not_end_what_a_second_signal_has_begun(
+    got: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(interrupt, "ECHO", 0)
-    got: list[int] = []
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, lambda number, frame: got.append(number)) for number in numbers]
-    try:
-        with InterruptGuard():
-            for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
-                os.kill(os.getpid(), number)
-        assert got == [signal.SIGTERM]
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+    with InterruptGuard():
+        for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number)
+    assert got == [signal.SIGTERM]
 
 
-@POSIX
 def test_a_closed_terminal_ends_no_process_that_is_shutting_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupt, "ECHO", 0)
     ended: list[int] = []
     monkeypatch.setattr("translate.training.interrupt.os._exit", ended.append)
-    before = signal.signal(signal.SIGHUP, lambda *_: None)
-    try:
-        with second_signal_ends(grace=0):
-            for _ in range(2):
-                os.kill(os.getpid(), signal.SIGHUP)
-                time.sleep(0.1)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGHUP, lambda *_: None)
+    with second_signal_ends(grace=0):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(0.1)
     assert ended == []
 
 
-@POSIX
 @pytest.mark.slow
 def test_a_second_signal_leaves_a_process_alone_that_ends_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupt, "ECHO", 0)
     ended: list[int] = []
     monkeypatch.setattr("translate.training.interrupt.os._exit", ended.append)
-    before = [signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)]
-    try:
-        with second_signal_ends(grace=0.3):
-            for number in (signal.SIGTERM, signal.SIGINT):
-                os.kill(os.getpid(), number)
-        assert signal.set_wakeup_fd(-1) == -1
-    finally:
-        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
-            signal.signal(number, handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    with second_signal_ends(grace=0.3):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), number)
+    assert signal.set_wakeup_fd(-1) == -1
     time.sleep(0.6)
     assert ended == []
 
 
-@POSIX
 @pytest.mark.slow
 def test_a_second_signal_ends_a_process_that_hangs() -> None:
     with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -232,7 +200,6 @@ def test_a_second_signal_ends_a_process_that_hangs() -> None:
         assert process.stderr.read() == b"stopped without a clean shutdown: something hangs\n"
 
 
-@POSIX
 @pytest.mark.slow
 def test_impatience_does_not_keep_a_process_alive_that_hangs() -> None:
     with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
