@@ -313,15 +313,6 @@ def test_a_second_ctrl_c_stops_at_once(tiny: TinyProject, monkeypatch: pytest.Mo
     assert not list((tiny.folder / "run/states").iterdir())
 
 
-def test_timeout_sends_ctrl_c_twice_and_the_run_is_saved(tiny: TinyProject) -> None:
-    def twice() -> None:
-        sigint()
-        sigint()
-
-    stop(twice, update(2), tiny)
-    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 2
-
-
 def test_buffers_are_filled_after_the_first_update_of_every_start(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
