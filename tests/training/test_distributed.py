@@ -261,16 +261,25 @@ def test_a_port_in_use_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
             Group.of_environment()
 
 
+NO_NUMBER = "which is not a number; start the processes with torchrun, or unset"
+PROCESSES_HERE = "the former must be at least 1 and at most the latter; start the processes with torchrun"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
+        ("WORLD_SIZE", "", f"WORLD_SIZE='', {NO_NUMBER} WORLD_SIZE"),
+        ("RANK", "x", f"RANK='x', {NO_NUMBER} RANK"),
+        ("MASTER_PORT", "y", f"MASTER_PORT='y', {NO_NUMBER} MASTER_PORT"),
+        ("LOCAL_WORLD_SIZE", "0", f"LOCAL_WORLD_SIZE=0 and WORLD_SIZE=2: {PROCESSES_HERE}"),
+        ("LOCAL_WORLD_SIZE", "3", f"LOCAL_WORLD_SIZE=3 and WORLD_SIZE=2: {PROCESSES_HERE}"),
         ("MASTER_PORT", "99999", "MASTER_PORT=99999: it must be at least 1 and below 65536"),
         ("MASTER_PORT", "0", "MASTER_PORT=0: it must be at least 1 and below 65536"),
         ("MASTER_ADDR", "", "WORLD_SIZE, as for several processes, but not MASTER_ADDR; start the processes with "),
         ("MASTER_ADDR", "x" * 70, f"MASTER_ADDR='{'x' * 70}', which this machine cannot find ("),
     ],
 )
-def test_a_meeting_place_that_cannot_be(name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_that_cannot_be(name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", name: value}
     for key, text in environment.items():
         monkeypatch.setenv(key, text)
