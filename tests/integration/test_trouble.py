@@ -1,6 +1,5 @@
 """Gradients that are no numbers, a device without memory, a disk without space: skipped, or explained."""
 
-import errno
 import json
 import math
 import re
@@ -37,7 +36,7 @@ from translate.system.storage import read_tensors
 from translate.training import objective as objective_module
 from translate.training.memory import whole_bytes
 from translate.training.progress import Progress
-from translate.training.tracking import MetricsLog, NoBar, NoMetrics
+from translate.training.tracking import NoBar, NoMetrics
 from translate.training.trainer import Trainer
 from translate.training.update import Update
 
@@ -371,17 +370,3 @@ def test_another_error_stays_what_it_is(tiny: TinyProject, monkeypatch: pytest.M
     at_call(monkeypatch, Transformer, "forward", 3, wrong)
     with pytest.raises(RuntimeError, match=r"^shapes cannot be multiplied$"):
         train(tiny.config())
-
-
-def test_a_log_that_cannot_grow(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    class FullDisk:
-        def write(self, content: bytes) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    log = MetricsLog(tiny.folder / "metrics.jsonl")
-    log.close()
-    monkeypatch.setattr(log, "_file", FullDisk())
-    with pytest.raises(
-        CheckpointError, match=r"cannot write .*metrics.jsonl: No space left on device; free some space"
-    ):
-        log.write("train", {"step": 1}, {})

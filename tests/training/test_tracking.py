@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from own_logging import own_logging
@@ -73,6 +74,15 @@ def test_a_row_cut_short_by_a_full_disk(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
             signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_a_log_that_cannot_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.close()
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(log, "_file", Mock(write=Mock(side_effect=full)))
+    with pytest.raises(CheckpointError, match=r"cannot write .*metrics.jsonl: No space left on device; free some spac"):
+        log.write("train", {"step": 1}, {})
 
 
 def test_a_log_that_cannot_be_written_does_not_end_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
