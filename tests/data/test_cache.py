@@ -24,7 +24,7 @@ from translate.data import encoding
 from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.dataset import Dataset
-from translate.data.lines import text_sha256
+from translate.data.digest import text_sha256
 from translate.errors import ConfigError, DataError
 from translate.text.codec import Codec
 from translate.text.vocabulary import Vocabulary

@@ -14,8 +14,8 @@ from packed import ENGLISH, GERMAN, write, write_split
 from translate.data import known
 from translate.data import lines as lines_module
 from translate.data.corpus import open_pair
+from translate.data.digest import text_sha256
 from translate.data.known import KNOWN_TEXTS, KnownText, describe_variant
-from translate.data.lines import text_sha256
 from translate.data.splits import open_split
 from translate.errors import DataError
 

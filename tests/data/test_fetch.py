@@ -14,8 +14,9 @@ from threading import Event, Thread
 
 import pytest
 
+from translate.data.digest import text_sha256
 from translate.data.fetch import MIRRORS, MULTI30K_FILES, TRIES, download_multi30k, is_to_be_downloaded
-from translate.data.lines import read_lines, text_sha256
+from translate.data.lines import read_lines
 from translate.errors import DataError
 
 # Random, so that the compressed text is long enough to be cut in the middle.

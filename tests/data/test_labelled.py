@@ -14,6 +14,7 @@ from translate.data.batching import make_batch
 from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset, EncodedText
+from translate.data.digest import text_sha256
 from translate.data.labelled import (
     find_labelled_split,
     labelled_splits_in,
@@ -21,7 +22,6 @@ from translate.data.labelled import (
     open_labelled_split,
     read_texts_and_labels,
 )
-from translate.data.lines import text_sha256
 from translate.data.selection import select_texts
 from translate.errors import DataError
 from translate.text.vocabulary import BOS, EOS, SPECIALS

@@ -13,7 +13,7 @@ from translate.data.batching import Pairs, make_batch
 from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset
-from translate.data.lines import text_sha256
+from translate.data.digest import text_sha256
 from translate.data.resegmented import ResegmentedDataset, ResegmentedPairs, Side
 from translate.text.codec import Codec
 from translate.text.vocabulary import BOS, EOS

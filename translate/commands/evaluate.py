@@ -139,7 +139,8 @@ def further_references(path: Path, text: "TextInMemory") -> tuple[str, list[str]
 
     A warning if they are not translated.
     """
-    from translate.data.lines import read_lines, text_sha256
+    from translate.data.digest import abridged, text_sha256
+    from translate.data.lines import read_lines
 
     lines = read_lines(path)
     while len(lines) > len(text.source) and not lines[-1].strip():  # ignored at the end of the other files, too
@@ -152,7 +153,7 @@ def further_references(path: Path, text: "TextInMemory") -> tuple[str, list[str]
         raise DataError(f"{path} has no text. It needs one sentence per line.")
     if lines == text.source:
         log.warning("%s: the reference is the same text as the source, so what is not translated scores, too", path)
-    return f"{path.name}, sha256 {text_sha256(lines)[:8]}…", lines
+    return f"{path.name}, {abridged(text_sha256(lines))}", lines
 
 
 def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:

@@ -3,15 +3,14 @@
 It knows nothing about tokens.
 """
 
-import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from translate.data.digest import TextDigest
 from translate.data.known import describe_variant
 from translate.data.lines import FileText, Text, excerpt, read_blocks, version_of
 from translate.errors import DataError
@@ -108,23 +107,20 @@ class _File:
         self.version = version_of(path)
         self.lines = 0
         self.blank_end: list[str] = []
-        self._digest = hashlib.sha256()
+        self._digest = TextDigest()
         for block in read_blocks(path):
             self.lines += len(block)
             end = len(block)
             while end and not block[end - 1].strip():
                 end -= 1
             if end:
-                self._add([*self.blank_end, *block[:end]])
+                self._digest.add([*self.blank_end, *block[:end]])
                 self.blank_end = []
             self.blank_end += block[end:]
 
-    def _add(self, lines: Sequence[str]) -> None:
-        self._digest.update("".join(f"{line}\n" for line in lines).encode("utf-8"))
-
     def sha256(self, left_out: int) -> str:
-        """The digest of the lines except the last `left_out`, as text_sha256 computes it. To be called once."""
-        self._add(self.blank_end[: len(self.blank_end) - left_out])
+        """The digest of the lines except the last `left_out`. To be called once."""
+        self._digest.add(self.blank_end[: len(self.blank_end) - left_out])
         return self._digest.hexdigest()
 
 

@@ -5,6 +5,7 @@ Elliott, Frank, Sima'an, Specia: "Multi30K: Multilingual English-German Image De
 
 from dataclasses import dataclass
 
+from translate.data.digest import abridged
 from translate.errors import DataError
 
 # The splits that a run needs, and that are downloaded on request.
@@ -57,10 +58,10 @@ def describe_variant(name: str, lines: int, source_sha256: str, target_sha256: s
         edition = source.edition or target.edition
         return f"Multi30k {source.split} ({edition})" if edition else f"Multi30k {source.split}"
     if source:
-        return f"Multi30k {_describe(source)} / sha256 {target_sha256[:8]}…"
+        return f"Multi30k {_describe(source)} / {abridged(target_sha256)}"
     if target:
-        return f"sha256 {source_sha256[:8]}… / Multi30k {_describe(target)}"
-    unknown = f"sha256 {source_sha256[:8]}… / {target_sha256[:8]}…"
+        return f"{abridged(source_sha256)} / Multi30k {_describe(target)}"
+    unknown = abridged(source_sha256, target_sha256)
     if any(text.split == name and text.lines == lines for text in KNOWN_TEXTS):
         return f"{unknown} (as long as Multi30k {name}, but not the same)"
     return unknown

@@ -1,17 +1,16 @@
 """Labelled text on disk: one `label<TAB>text` per line, in a file for each split. It knows nothing about tokens."""
 
-import hashlib
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 from translate.data.corpus import TextInMemory, TextPair, open_pair
+from translate.data.digest import TextDigest, abridged, text_sha256
 from translate.data.lines import (
     Column,
     FileText,
     excerpt,
     lines_of,
-    text_sha256,
     version_of,
     without_blank_end,
 )
@@ -43,7 +42,7 @@ def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
     version = version_of(path)
     lines = 0
     labels: set[str] = set()
-    hashes = hashlib.sha256(), hashlib.sha256()
+    texts, names = TextDigest(), TextDigest()
     for lines, line in enumerate(without_blank_end(lines_of(path)), start=1):
         if "\t" not in line:
             raise DataError(f"{path}, line {lines} has no tab: {excerpt(line)}. Write label, tab, text.")
@@ -51,12 +50,12 @@ def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
         if label not in labels:
             _check_label(path, lines, label, known)
             labels.add(label)
-        for digest, side in zip(hashes, (_text(line), label), strict=True):
-            digest.update(f"{side}\n".encode())
+        texts.add([_text(line)])
+        names.add([label])
     if not lines:
         raise DataError(f"{path} has no text. It needs one `label<TAB>text` per line.")
     rows = FileText(path, lines, version)
-    sides, digests = (Column(rows, _text), Column(rows, _label)), (hashes[0].hexdigest(), hashes[1].hexdigest())
+    sides, digests = (Column(rows, _text), Column(rows, _label)), (texts.hexdigest(), names.hexdigest())
     return TextPair(path.name, *sides, *digests, _variant(len(labels), *digests), unit="texts")
 
 
@@ -132,4 +131,4 @@ def _check_label(path: Path, number: int, label: str, known: Collection[str] | N
 
 
 def _variant(labels: int, source_sha256: str, target_sha256: str) -> str:
-    return f"{labels} labels, sha256 {source_sha256[:8]}… / {target_sha256[:8]}…"
+    return f"{labels} labels, {abridged(source_sha256, target_sha256)}"

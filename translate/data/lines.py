@@ -1,12 +1,11 @@
 """Text files as streams of lines: plain, .gz or .zst, in UTF-8. Only a block of a file is in memory at a time."""
 
 import gzip
-import hashlib
 import io
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -164,11 +163,6 @@ def _refuse_odd(path: Path, text: str) -> None:
         raise DataError(f"{path}: a third or more of its characters are NUL. It looks like UTF-16: save it as UTF-8.")
     if "\n" not in text and text.count("\r") >= 10:
         raise DataError(f"{path} ends its lines with carriage returns (CR) only. Save it with line feeds (LF).")
-
-
-def text_sha256(lines: Sequence[str]) -> str:
-    """Digest of a text, the same in every container: each line followed by one line feed, in UTF-8."""
-    return hashlib.sha256(("\n".join(lines) + "\n").encode("utf-8")).hexdigest()
 
 
 def excerpt(line: str) -> str:

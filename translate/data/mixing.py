@@ -7,7 +7,8 @@ from glob import glob
 from pathlib import Path
 
 from translate.data.corpus import TextPair, TextPart, open_pair
-from translate.data.lines import JoinedText, text_sha256
+from translate.data.digest import abridged, text_sha256
+from translate.data.lines import JoinedText
 from translate.errors import DataError
 from translate.system.paths import exists
 
@@ -89,5 +90,4 @@ def _corpora(texts: Sequence[TextPair]) -> TextPair:
 def _joined(name: str, texts: Sequence[TextPair], what: str) -> TextPair:
     source, target = JoinedText(tuple(text.source for text in texts)), JoinedText(tuple(text.target for text in texts))
     hashes = text_sha256([text.source_sha256 for text in texts]), text_sha256([text.target_sha256 for text in texts])
-    variant = f"{what}, sha256 {hashes[0][:8]}… / {hashes[1][:8]}…"
-    return TextPair(name, source, target, *hashes, variant)
+    return TextPair(name, source, target, *hashes, f"{what}, {abridged(*hashes)}")
