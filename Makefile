@@ -11,7 +11,7 @@ SLOW := -m slow --numprocesses auto --maxprocesses 2 --dist loadfile
 
 # The environment, made again when what it is made from has changed. torch comes first, by its exact version.
 .venv/installed: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.version_info < (3, 10) and sys.exit("error: make PYTHON=FILE, version 3.10 or later")'
+	@$(PYTHON) -c 'import sys; (3, 10) <= sys.version_info < (3, 15) or sys.exit("error: the pinned versions are for Python 3.10 to 3.14: make PYTHON=FILE")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
