@@ -38,7 +38,7 @@ SECTIONS = ("data", "text", "model", "training", "decoding")
 WRAPPED_IN = {
     "backports": {"data/lines"},
     "filelock": {"system/files"},
-    "pydantic": {f"config/{name}" for name in (*SECTIONS, "section", "schema", "keys", "problems")},
+    "pydantic": {f"config/{name}" for name in (*SECTIONS, "section", "schema", "keys", "problems", "advice")},
     "pydantic_core": {"config/problems"},
     "sacrebleu": {"evaluation/bleu"},
     "safetensors": {"system/storage"},

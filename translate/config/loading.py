@@ -12,6 +12,7 @@ from types import NoneType
 from typing import Any
 
 from translate.config.data import Corpus
+from translate.config.key_paths import KeyPath
 from translate.config.keys import (
     fields_named,
     is_path,
@@ -22,7 +23,7 @@ from translate.config.keys import (
     sections_below,
     show,
 )
-from translate.config.problems import KeyPath, check
+from translate.config.problems import check
 from translate.config.schema import Config
 from translate.config.section import Section
 from translate.config.yaml_source import Given, folder_of, has_comment, parse_yaml, read_yaml, to_yaml

@@ -19,11 +19,8 @@ at the longest paths are kept, one for each path.
 This file knows nothing about YAML files: the caller says where the value at a path was written.
 """
 
-import contextlib
 import copy
-import difflib
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -31,23 +28,11 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from translate.config.foreign import VALUES_ELSEWHERE, instead_of, our_name
-from translate.config.keys import (
-    all_sections,
-    allowed,
-    choices,
-    fields_named,
-    items_below,
-    kind_of,
-    sections_below,
-    show,
-)
+from translate.config.advice import advice_on_key, advice_on_value
+from translate.config.key_paths import KeyPath, dotted, sections_at, value_at
+from translate.config.keys import allowed, fields_named, show
 from translate.config.schema import Config
-from translate.config.section import ConflictError, Section
-
-KeyPath = tuple[str | int, ...]  # keys, and indices of sections in a list
-MOST_INSIDE = 12  # keys of an unknown section of which is said what they are called here
-_BOOLEAN_WORDS = {"yes": True, "on": True, "no": False, "off": False}
+from translate.config.section import ConflictError
 
 
 @dataclass(frozen=True)
@@ -108,7 +93,7 @@ def _contradictions(error: ErrorDetails, values: dict[str, Any]) -> list[_Proble
         _Problem(
             tuple((*path, *key.split(".")) for key in conflict.keys),
             path,
-            f"{_dotted(path)}: {conflict.message}" if path else conflict.message,
+            f"{dotted(path)}: {conflict.message}" if path else conflict.message,
         )
         for conflict in conflicts.conflicts
     ]
@@ -125,17 +110,17 @@ def _problem(error: ErrorDetails, values: dict[str, Any]) -> _Problem:
         path = (*path, str(error["loc"][-1]))
     if error["type"].startswith("union_tag"):  # `kind` is missing or unknown.
         path = (*path, "kind")
-    value = _value_at(values, path)
+    value = value_at(values, path)
     key = str(path[-1])
-    sections = _sections_at(path[:-1], values)
+    sections = sections_at(path[:-1], values)
     fields = fields_named(key, sections)
     if error["type"] == "extra_forbidden":
-        what = _unknown_key(path, values)
+        what = f"unknown key{advice_on_key(path, values)}"
     elif missing:
         what = f"missing, allowed: {allowed(fields)}"
     else:
-        what = f"given {show(value)}, allowed: {allowed(fields)}{_remedy(value, key, sections)}"
-    return _Problem((path,), cause, f"{_dotted(path)}: {what}")
+        what = f"given {show(value)}, allowed: {allowed(fields)}{advice_on_value(value, key, sections)}"
+    return _Problem((path,), cause, f"{dotted(path)}: {what}")
 
 
 def _key_path(location: tuple[int | str, ...], values: Any) -> KeyPath:
@@ -150,147 +135,14 @@ def _key_path(location: tuple[int | str, ...], values: Any) -> KeyPath:
         if (is_item and isinstance(values[part], dict)) or (isinstance(values, dict) and part in values):
             path.append(part)
             values = values[part]
-            kind = _value_at(values, ("kind",))
+            kind = value_at(values, ("kind",))
     return tuple(path)
-
-
-def _sections_at(path: KeyPath, values: dict[str, Any]) -> list[type[Section]]:
-    """The sections allowed at a path: only the one of the chosen kind, if that kind is known."""
-    sections: list[type[Section]] = [Config]
-    for depth, key in enumerate(path):
-        if isinstance(key, int):
-            continue
-        in_list = any(isinstance(part, int) for part in path[depth + 1 : depth + 2])
-        sections = (items_below if in_list else sections_below)(key, sections)
-        kind = _value_at(values, (*path[: depth + 1], "kind"))
-        sections = [section for section in sections if kind_of(section) == kind] or sections
-    return sections
-
-
-def _unknown_key(path: KeyPath, values: dict[str, Any]) -> str:
-    above, key = path[:-1], str(path[-1])
-    known = list(_sections_at(above, values)[0].model_fields)
-    if not above and key != "extends":
-        known.append("extends")
-    here = [section for home, section in all_sections() if home == _dotted(above) and key in section.model_fields]
-    if kinds := [kind for section in here if (kind := kind_of(section))]:
-        kind = _value_at(values, (*above, "kind"))
-        belongs = f"belongs to kind{'s' if len(kinds) > 1 else ''} {', '.join(kinds)}"
-        return f"unknown key for kind {show(kind)}; {key} {belongs}"
-    if above and key in map(kind_of, sections_below(str(above[-1]), _sections_at(above[:-1], values))):
-        return f"unknown key; to choose it, write kind: {key}"
-    if (homes := _homes(key)) and not here and key != "kind":
-        return f"unknown key; {key!r} belongs to {' and '.join(home or 'the top level' for home in homes)}"
-    name, colon, value = key.partition(":")
-    if colon and name in known:
-        return f"unknown key; write a space after the colon, '{name}: {value}'"
-    settings = (f"{home}.{name}" for home, section in all_sections() for name in section.model_fields)
-    if "." in key and _dotted(path) in settings:
-        return f"unknown key; write {key.replace('.', ': {')}: …{'}' * key.count('.')}"
-    return f"unknown key; {_meant_by_key(path, known, values)}"
-
-
-def _meant_by_key(path: KeyPath, known: list[str], values: dict[str, Any]) -> str:
-    """What may be meant by a key that exists nowhere: a name from another toolkit, or one of the `known`, misspelt."""
-    above, key, value = path[:-1], str(path[-1]), _value_at(values, path)
-    if key in ("name", "type") and "kind" in known:
-        return "did you mean 'kind'?"
-    if advice := instead_of(key):
-        return advice
-    is_section = isinstance(value, dict)
-    home = _dotted(tuple(part for part in above if not isinstance(part, int)))
-    if ours := our_name(key, home, known):
-        section, _, name = ours.rpartition(".")
-        if section == home and name not in known:
-            return f"its name here, {name!r}, belongs to another kind"
-        if not is_section or ours in dict(all_sections()):
-            return f"did you mean {name if section == home else ours!r}?"
-    fitting = [name for name in known if not is_section or sections_below(name, _sections_at(above, values))]
-    if near := difflib.get_close_matches(key, fitting, n=1):
-        return f"did you mean {near[0]!r}?"
-    if is_section and (inside := _names_inside(key, value, home)):
-        return f"in it, {', '.join(inside[:MOST_INSIDE])}"
-    return f"allowed here: {', '.join(known)}"
-
-
-def _names_inside(name: str, section: dict[Any, Any], home: str) -> list[str]:
-    """What the keys of a section are called here, where it is one of another toolkit, called `name` there."""
-    found = []
-    for key, value in section.items():
-        if isinstance(value, dict):
-            found += _names_inside(str(key), value, home)
-            continue
-        homes = _homes(key)
-        same = f"{homes[0]}.{key}" if len(homes) == 1 and homes[0] else None
-        if ours := same or our_name(f"{name}.{key}", home) or our_name(str(key), home):
-            found.append(f"{key} is {ours}")
-    return list(dict.fromkeys(found))
-
-
-def _homes(key: str) -> list[str]:
-    """The paths of the sections that have this key."""
-    return list(dict.fromkeys(home for home, section in all_sections() if key in section.model_fields))
-
-
-def _remedy(value: Any, key: str, sections: list[type[Section]]) -> str:
-    fields = fields_named(key, sections)
-    if value is None and not choices(fields[0]):
-        return "; leave the key out for its default"
-    if isinstance(value, str) and re.match(r"\w+:\S", value) and sections_below(key, sections):
-        return f"; write a space after the colon, '{value.replace(':', ': ', 1)}'"
-    words = [word for field in fields for word in choices(field)]
-    if (value is None or isinstance(value, str)) and words:
-        word = str(value).lower()
-        if word.startswith("cuda:"):
-            return "; write 'cuda', and choose the GPU by CUDA_VISIBLE_DEVICES in the environment"
-        ours = VALUES_ELSEWHERE.get(word)
-        # A high cutoff, because short words resemble each other.
-        near = [ours] if ours in words else difflib.get_close_matches(word, words, n=1, cutoff=0.7)
-        return f"; did you mean {near[0]!r}?" if near else ""
-    for candidate in _meant(value):
-        if any(_fits(candidate, key, section) for section in sections):
-            return f"; write {show(candidate)}{' without quotes' if show(candidate) == value else ''}"
-    return ""
-
-
-def _fits(value: Any, key: str, section: type[Section]) -> bool:
-    """Whether the section allows this value at this key; other keys may be missing."""
-    try:
-        section.model_validate({key: value})
-    except ValidationError as error:
-        return not any(key in problem["loc"] for problem in error.errors())
-    return True
-
-
-def _meant(value: Any) -> Iterator[Any]:
-    """What may have been meant by a value of the wrong type."""
-    if isinstance(value, str):
-        word = value.lower()
-        yield {"kind": VALUES_ELSEWHERE.get(word, word)}
-        if value.lower() in _BOOLEAN_WORDS:
-            yield _BOOLEAN_WORDS[value.lower()]
-        with contextlib.suppress(ValueError):
-            number = float(value)
-            yield int(number) if number.is_integer() else number
-    elif isinstance(value, float) and value.is_integer():
-        yield int(value)
-    elif isinstance(value, (bool, int, float)):
-        yield show(value)
-
-
-def _value_at(values: Any, path: KeyPath) -> Any:
-    for key in path:
-        if isinstance(values, list) and isinstance(key, int):
-            values = values[key]
-        else:
-            values = values.get(key) if isinstance(values, dict) else None
-    return values
 
 
 def _remove(values: dict[str, Any], path: KeyPath) -> None:
     if not path:
         return
-    above = _value_at(values, path[:-1])
+    above = value_at(values, path[:-1])
     if isinstance(above, dict):
         above.pop(path[-1], None)
 
@@ -298,10 +150,6 @@ def _remove(values: dict[str, Any], path: KeyPath) -> None:
 def _up_to_list(path: KeyPath) -> KeyPath:
     """The path up to the first list on the way: without some of its keys, an item of it may still be contradictory."""
     return tuple(takewhile(lambda key: not isinstance(key, int), path))
-
-
-def _dotted(path: KeyPath) -> str:
-    return ".".join(map(str, path))
 
 
 def _overlap(one: KeyPath, other: KeyPath) -> bool:
