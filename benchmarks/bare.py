@@ -7,12 +7,12 @@ import torch
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import BatchPlan
+from translate.distributed.processes import Processes
 from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
 from translate.training.model_selection import ModelSelection
-from translate.training.processes import Processes
 from translate.training.progress import Validation
 from translate.training.states import States
 from translate.training.trainer import Trainer, TrainingSet

@@ -60,14 +60,14 @@ from translate.data.batching import BatchPlan, Epoch
 from translate.data.cache import CorpusCache
 from translate.data.corpora import corpora_of
 from translate.data.dataset import Dataset, EncodedText
+from translate.distributed.group import Group
+from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.errors import DataError, TranslateError
 from translate.model.build import build_model
 from translate.pipeline import choose_dtype
 from translate.system.allocation import keep_memory
 from translate.system.device import avoid_cudnn_attention, prepare_cpu, resolve_device
 from translate.system.precision import PRECISIONS, name_of
-from translate.training.distributed import Group
-from translate.training.processes import SINGLE_PROCESS, Processes
 from translate.training.tracking import MetricsLog, NoBar
 
 # What `translate.system.allocation.keep_memory` asks of glibc, as environment variables.

@@ -30,14 +30,14 @@ from translate.config.schema import Config
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
 from translate.data.corpora import corpora_of
+from translate.distributed.group import Group
+from translate.distributed.processes import SINGLE_PROCESS
 from translate.errors import TranslateError
 from translate.model_file import fresh_model
 from translate.pipeline import choose_dtype
 from translate.system.allocation import keep_memory
 from translate.system.device import prepare_cpu, resolve_device
 from translate.system.precision import name_of
-from translate.training.distributed import Group
-from translate.training.processes import SINGLE_PROCESS
 from translate.training.tracking import MetricsLog, NoBar
 
 ROOT = Path(__file__).resolve().parents[1]

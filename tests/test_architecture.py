@@ -21,6 +21,8 @@ STAGES = (
     "data",
     "model",
     "decoding",
+    "distributed",
+    "optimization",
     "training",
     "model_file",
     "line_warnings",
@@ -48,7 +50,16 @@ WRAPPED_IN = {
     "tqdm": {"training/tracking", "commands/streams"},
     "yaml": {"config/yaml_source"},
 }
-WITHOUT_TORCH = {"errors", "system/files", "system/paths", "system/pool", "config", "text", "evaluation/reports"}
+WITHOUT_TORCH = {
+    "errors",
+    "system/files",
+    "system/interrupt",
+    "system/paths",
+    "system/pool",
+    "config",
+    "text",
+    "evaluation/reports",
+}
 
 
 def modules() -> dict[str, Path]:
@@ -133,7 +144,7 @@ def test_outside_libraries_are_used_where_they_are_wrapped() -> None:
 
 def test_processes_talk_in_one_place() -> None:
     users = {module for module in MODULES if any(name.startswith("torch.distributed") for name in imported(module))}
-    assert users == {"training/distributed", "training/parallel"}
+    assert {stage(module) for module in users} == {"distributed"}
 
 
 def test_layers_and_algorithms_know_no_config() -> None:

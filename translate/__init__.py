@@ -2,16 +2,18 @@
 
 The folders in the order of the subject, each using only those before it:
 
-    system/      files, memory, cores and devices
-    config/      the settings of a run, read from YAML
-    text/        text to token ids, and back
-    data/        parallel and labelled text on disk, encoded and put into batches
-    model/       the transformer, and the classifier made of its encoder
-    decoding/    greedy search, beam search, sampling; how probable given translations are
-    training/    loss, optimizer, the loop and its saved states
-    evaluation/  BLEU and accuracy, during training and of saved models
-    runs/        the folders of runs, and what a run begins with
-    commands/    what the scripts run
+    system/        files, memory, cores and devices
+    config/        the settings of a run, read from YAML
+    text/          text to token ids, and back
+    data/          parallel and labelled text on disk, encoded and put into batches
+    model/         the transformer, and the classifier made of its encoder
+    decoding/      greedy search, beam search, sampling; how probable given translations are
+    distributed/   several processes that train one model
+    optimization/  from a batch to new weights: loss, gradient, optimizer, schedule
+    training/      the loop around it, and its saved states
+    evaluation/    BLEU and accuracy, during training and of saved models
+    runs/          the folders of runs, and what a run begins with
+    commands/      what the scripts run
 
 Beside them: errors.py, model_file.py (a trained model), translator.py (text in, text out) with line_warnings.py (what
 makes its output unreliable), and pipeline.py (from a config to a trained model).

@@ -12,6 +12,7 @@ import torch
 from translate.config.loading import config_to_dict, dump_config, flat
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
+from translate.distributed.processes import SINGLE_PROCESS, Processes, number_from
 from translate.errors import ConfigError
 from translate.evaluation.validation import LabelValidator, TranslationValidator, Validator
 from translate.model_file import SavedModel
@@ -28,7 +29,6 @@ from translate.system.threads import own_threads
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
 from translate.training.model_selection import ModelSelection
-from translate.training.processes import SINGLE_PROCESS, Processes, number_from
 from translate.training.snapshots import Snapshots
 from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics, log_above_the_bar

@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from translate.config.loading import config_from_dict, config_to_dict, load_config
+from translate.distributed.processes import SINGLE_PROCESS
 from translate.model.build import build_model
-from translate.training.processes import SINGLE_PROCESS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS, PASSES, ROWS = 24, 4, 8

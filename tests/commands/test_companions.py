@@ -13,8 +13,8 @@ from tiny_project import Call, Project
 
 from translate.commands import companions
 from translate.commands.train import main
+from translate.distributed.group import has_ended
 from translate.errors import TrainingError
-from translate.training.distributed import has_ended
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,7 +70,7 @@ from translate.commands import companions
 companions.START = """
 import json, os, time
 os.environ.update(json.loads(os.read(0, 4096)))
-from translate.training.distributed import Group
+from translate.distributed.group import Group
 Group.of_environment()
 time.sleep(1)  # until the others are connected, too
 os._exit({codes}[int(os.environ["RANK"]) - 1])
@@ -98,14 +98,14 @@ def test_the_first_process_ends_if_another_dies_unnoticed() -> None:
 def test_the_first_process_ends_if_another_dies_while_they_connect() -> None:
     dies = """\\
 from torch.distributed import rendezvous
-from translate.training.distributed import PRESENT
+from translate.distributed.group import PRESENT
 store, *_ = next(rendezvous("env://"))
 store.add(PRESENT, 1)
 time.sleep(0.2)  # until the first process has seen that
 os._exit(7)
 """
     program = UNNOTICED.format(codes=[], seconds=0).replace("companions(3", "companions(2")
-    program = program.replace("from translate.training.distributed import Group\n", dies)
+    program = program.replace("from translate.distributed.group import Group\n", dies)
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
     assert (done.returncode, done.stderr) == (2, f"error: {has_ended()}\n")
 

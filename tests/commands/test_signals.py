@@ -13,8 +13,8 @@ from own_logging import own_logging
 
 from translate.commands.run import run
 from translate.commands.signals import leaving_in_order
-from translate.training import interrupt
-from translate.training.interrupt import ECHO, second_signal_ends
+from translate.system import interrupt
+from translate.system.interrupt import ECHO, second_signal_ends
 
 POSIX = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
 

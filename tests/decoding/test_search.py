@@ -17,8 +17,8 @@ from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.limits import LEAST_RATIO, batch_tokens, ratio_for
 from translate.decoding.search import search
 from translate.model.build import POSITIONS
+from translate.system.interrupt import Interrupted
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
-from translate.training.interrupt import Interrupted
 
 SEARCHES = get_args(DecodingConfig.model_fields["search"].annotation)
 

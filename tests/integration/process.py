@@ -19,14 +19,14 @@ from torch import Tensor
 
 from translate.config.loading import load_config
 from translate.data.batching import Batch
+from translate.distributed.group import Group
 from translate.errors import DataError
 from translate.evaluation.validation import Validator
+from translate.optimization.update import Update
 from translate.pipeline import train_together
+from translate.system.interrupt import Interrupted
 from translate.system.storage import write_tensors
-from translate.training.distributed import Group
-from translate.training.interrupt import Interrupted
 from translate.training.trainer import Trainer
-from translate.training.update import Update
 
 
 def do_run(

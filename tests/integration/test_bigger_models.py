@@ -20,6 +20,8 @@ from torch import Tensor
 
 from translate import model_file
 from translate.data.dataset import Dataset, EncodedText
+from translate.distributed.parallel import Single
+from translate.optimization.recorded import RecordedUpdate
 from translate.pipeline import train
 from translate.runs.folder import RunFolder
 from translate.system.storage import read_tensors
@@ -27,8 +29,6 @@ from translate.training import checkpoint
 from translate.training import rehearsal as rehearsal_module
 from translate.training import trainer as trainer_module
 from translate.training.memory import TensorMemory, lasting_memory
-from translate.training.parallel import Single
-from translate.training.recorded import RecordedUpdate
 from translate.training.rehearsal import LargestBatch, largest_batch, rehearse, reporting_memory
 from translate.training.tracking import Bar
 from translate.training.trainer import Trainer

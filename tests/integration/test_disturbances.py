@@ -24,8 +24,8 @@ from translate.errors import CheckpointError
 from translate.model_file import SavedModel
 from translate.pipeline import train
 from translate.runs.folder import RunFolder
+from translate.system.interrupt import Interrupted
 from translate.training.checkpoint import StateStore
-from translate.training.interrupt import Interrupted
 from translate.training.trainer import Trainer
 from translate.training.writer import Writer
 

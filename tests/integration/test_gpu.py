@@ -11,13 +11,13 @@ from tiny_runs import TinyProject, sentences, sigterm, stop, update
 
 from translate import pipeline
 from translate.commands.train import main
+from translate.distributed.group import Group
+from translate.distributed.parallel import PARALLEL
+from translate.optimization.recorded import CudaGraphs, RecordedUpdate, Work
 from translate.pipeline import train, train_together
 from translate.runs.folder import RunFolder
 from translate.training import learner
-from translate.training.distributed import Group
 from translate.training.model_selection import ModelSelection
-from translate.training.parallel import PARALLEL
-from translate.training.recorded import CudaGraphs, RecordedUpdate, Work
 from translate.translator import Translator
 
 pytestmark = [

@@ -21,18 +21,18 @@ from translate.config.data import DataConfig
 from translate.config.loading import config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.dataset import Dataset
+from translate.distributed.processes import Processes
 from translate.errors import CheckpointError, ConfigError, TrainingError
 from translate.evaluation.validation import Validator
 from translate.model.attention import MultiHeadAttention
 from translate.model_file import SavedModel
+from translate.optimization.update import Update
 from translate.pipeline import train
 from translate.runs.folder import RunFolder
 from translate.system.storage import read_tensors
 from translate.training import trainer as trainer_module
-from translate.training.processes import Processes
 from translate.training.progress import Validation
 from translate.training.trainer import Trainer
-from translate.training.update import Update
 
 # --- what a run leaves behind ----------------------------------------------------------------------------------------
 

@@ -34,17 +34,17 @@ from translate.errors import CheckpointError
 from translate.evaluation import validation as validation_module
 from translate.evaluation.validation import Validator
 from translate.model.layers import DecoderLayer
+from translate.optimization.update import Update
 from translate.pipeline import train
 from translate.runs.folder import RunFolder
+from translate.system import interrupt as interrupt_module
 from translate.system import precision
-from translate.training import interrupt as interrupt_module
+from translate.system.interrupt import Interrupted
 from translate.training.checkpoint import StateStore
-from translate.training.interrupt import Interrupted
 from translate.training.progress import Progress
 from translate.training.states import States
 from translate.training.tracking import MetricsLog
 from translate.training.trainer import Trainer
-from translate.training.update import Update
 
 ROOT = Path(__file__).resolve().parents[2]
 UPDATES = 21  # of a tiny run, 7 in each epoch, unless its batches are others

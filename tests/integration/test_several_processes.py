@@ -32,10 +32,10 @@ from tiny_runs import (
     write_split,
 )
 
+from translate.distributed.processes import SINGLE_PROCESS
 from translate.pipeline import train
 from translate.runs.folder import RunFolder
 from translate.system.storage import read_tensors
-from translate.training.processes import SINGLE_PROCESS
 from translate.training.progress import Progress
 from translate.training.states import pack
 
@@ -329,7 +329,7 @@ def test_a_failure_is_reported_once_even_if_one_process_is_slow(tiny: TinyProjec
     tiny.config()
     program = """
 import os, sys, time
-from translate.training.distributed import Group
+from translate.distributed.group import Group
 ask = Group.is_first_to_report
 def ask_late(self, message):
     time.sleep(int(os.environ["RANK"]))

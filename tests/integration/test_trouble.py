@@ -28,17 +28,17 @@ from torch import Tensor
 from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.transformer import Transformer
 from translate.model_file import SavedModel, fresh_model
+from translate.optimization import objective as objective_module
+from translate.optimization.update import Update
 from translate.pipeline import train
 from translate.runs.folder import RunFolder
 from translate.runs.preparing import prepare_text
 from translate.runs.starting import refuse_too_large
 from translate.system.storage import read_tensors
-from translate.training import objective as objective_module
 from translate.training.memory import whole_bytes
 from translate.training.progress import Progress
 from translate.training.tracking import NoBar, NoMetrics
 from translate.training.trainer import Trainer
-from translate.training.update import Update
 
 pytestmark = pytest.mark.slow
 

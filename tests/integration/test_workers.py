@@ -7,9 +7,9 @@ import torch
 from test_several_processes import RUNS, WITHOUT_DROPOUT, assert_close_run
 from tiny_runs import TinyProject, assert_same_run, newest_state, sigterm, stop, update
 
+from translate.optimization.threaded import ThreadedUpdate
 from translate.pipeline import train
 from translate.runs.folder import RunFolder
-from translate.training.threaded import ThreadedUpdate
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def test_an_update_that_would_take_long_is_made_again(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, uninterrupted: Callable[..., RunFolder]
 ) -> None:
     wanted = uninterrupted("threads=2")
-    monkeypatch.setattr("translate.training.interrupt.WORTH_WAITING", -1.0)
+    monkeypatch.setattr("translate.system.interrupt.WORTH_WAITING", -1.0)
     stop(sigterm, (ThreadedUpdate, "gradients", 5), tiny, "threads=2")
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 4
     assert_same_run(train(tiny.config("threads=2"), resume=True), wanted)

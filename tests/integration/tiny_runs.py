@@ -15,12 +15,12 @@ from torch import Tensor
 
 from translate.config.loading import load_config
 from translate.config.schema import Config
+from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.pipeline import train_together
 from translate.runs.folder import RunFolder
+from translate.system.interrupt import Interrupted
 from translate.system.storage import read_tensors
 from translate.training.checkpoint import StateStore
-from translate.training.interrupt import Interrupted
-from translate.training.processes import SINGLE_PROCESS, Processes
 from translate.training.trainer import Trainer
 
 # Word by word, a translation swaps the two syllables: "bako" is "koba".

@@ -14,8 +14,8 @@ from translate.model.attention import MultiHeadAttention
 from translate.model.build import build_transformer
 from translate.model.dropout import Dropout
 from translate.model.plain import make_plain
+from translate.optimization.objective import build_objective
 from translate.system.precision import autocast
-from translate.training.objective import build_objective
 
 NAMES = get_args(get_args(TrainingConfig.model_fields["plain"].annotation)[0])
 CPU = torch.device("cpu")

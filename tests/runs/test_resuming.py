@@ -9,10 +9,10 @@ import pytest
 from translate.config.keys import all_sections
 from translate.config.loading import config_to_dict
 from translate.config.schema import Config
+from translate.distributed.processes import SINGLE_PROCESS
 from translate.errors import CheckpointError
 from translate.runs import resuming
 from translate.runs.folder import RunFolder
-from translate.training.processes import SINGLE_PROCESS
 from translate.training.progress import Progress
 
 

@@ -6,9 +6,9 @@ from torch import Tensor
 
 from translate.config.model import ClassifierConfig, ModelConfig
 from translate.model.build import Model, build_model
+from translate.optimization.recompute import recompute_blocks
+from translate.optimization.threaded import view_of
 from translate.training.abandon import let_blocks_check
-from translate.training.recompute import recompute_blocks
-from translate.training.threaded import view_of
 
 SIZES = {"d_model": 16, "ffn": 16, "heads": 2, "encoder_layers": 2}
 CONFIGS = {

@@ -5,11 +5,11 @@ import torch
 from small_updates import small_model
 
 from translate.config.training import TrainingConfig
+from translate.distributed.parallel import Single
+from translate.distributed.processes import SINGLE_PROCESS, Processes
+from translate.system.interrupt import InterruptGuard
 from translate.training import learner as learner_module
-from translate.training.interrupt import InterruptGuard
 from translate.training.learner import Learner
-from translate.training.parallel import Single
-from translate.training.processes import SINGLE_PROCESS, Processes
 
 
 class FirstOfTwo(Processes):

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-from test_optimizer import KINDS, settings_of, small_model
+from kinds_of_optimizers import KINDS, settings_of
+from small_updates import small_model
 from torch import Tensor
 
 from translate.config.training import TrainingConfig
+from translate.optimization.optimizer import build_optimizers
 from translate.runs.resuming import is_free_to_change
 from translate.training.memory import (
     TensorMemory,
@@ -16,7 +18,6 @@ from translate.training.memory import (
     size,
     whole_bytes,
 )
-from translate.training.optimizer import build_optimizers
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from translate.training.loss import Sums
+from translate.optimization.loss import Sums
 from translate.training.progress import Progress, Validation, describe, perplexity
 
 

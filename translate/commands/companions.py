@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from translate.commands.run import complain
 from translate.errors import TrainingError
-from translate.training.interrupt import SHUTDOWN
+from translate.system.interrupt import SHUTDOWN
 
 if TYPE_CHECKING:
-    from translate.training.distributed import Group, MeetingPlace
+    from translate.distributed.group import Group
+    from translate.distributed.meeting import MeetingPlace
 
 # What each of the other processes runs. Importing PyTorch takes seconds, so they do it at the same time as the first
 # process, before it tells them, through their standard input, how to connect to it.
@@ -62,7 +63,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
         os.environ.pop(name, None)
     command = [sys.executable, "-c", START, json.dumps(sys.path), *arguments]
     others: list[subprocess.Popen[bytes]] = []
-    group: Group | None = None
+    group = None
     left = threading.Event()
 
     def is_first_to_report(message: str) -> bool:
@@ -73,7 +74,8 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
             others.append(_start(command))
         import torch
 
-        from translate.training.distributed import MeetingPlace
+        from translate.distributed.group import Group
+        from translate.distributed.meeting import MeetingPlace
 
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, torch.get_num_threads() // count))
@@ -83,7 +85,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
         _wait_for(others, place)
         # Begins before the group is formed, which would wait for a process that dies just now.
         threading.Thread(target=_end_without, args=(others, is_first_to_report, left), daemon=True).start()
-        group = place.group()
+        group = Group.at(place)
         yield group
         left.set()
         if not group.failed:
@@ -139,7 +141,7 @@ def _end_without(
     With gloo, the next exchange with a dead process fails, but gloo does not always notice: one all_gather in hundreds
     waited on. With NCCL, and while they connect, this process could wait forever, too.
     """
-    from translate.training.distributed import has_ended
+    from translate.distributed.group import has_ended
 
     while not left.wait(1.0):
         # Codes above 128 mean that a process stopped in order after a signal: this one may still be saving.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from translate.training.interrupt import HANGUP, Echoes, handle
+from translate.system.interrupt import HANGUP, Echoes, handle
 
 
 class CtrlC:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from translate.commands.run import Once, complain, run
 from translate.commands.signals import leaving_in_order
 from translate.errors import CheckpointError, ConfigError
-from translate.training.interrupt import Interrupted, second_signal_ends, under_torchrun
+from translate.system.interrupt import Interrupted, second_signal_ends, under_torchrun
 
 if TYPE_CHECKING:
     from translate.config.schema import Config
+    from translate.distributed.group import Group
+    from translate.distributed.processes import Processes
     from translate.runs.folder import RunFolder
-    from translate.training.distributed import Group
-    from translate.training.processes import Processes
 
 # Folders in which names mean open files, such as /dev/stdin: in each process its own.
 OPEN_FILES = tuple(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
@@ -66,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from translate.config.loading import load_config
 
         if "WORLD_SIZE" in os.environ:
-            from translate.training.distributed import Group, number_in_environment
+            from translate.distributed.group import Group
+            from translate.distributed.meeting import number_in_environment
 
             if number_in_environment("WORLD_SIZE") != 1:
                 together = Group.of_environment()  # Before anything can go wrong, so that only one of them reports it.
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if is_for_one_process(args.config):
                     raise ConfigError(f"{args.config} is a pipe, but each process has to read it; save it as a file")
                 together = cleanup.enter_context(companions(count, given))
-        from translate.training.processes import SINGLE_PROCESS
+        from translate.distributed.processes import SINGLE_PROCESS
 
         with together or nullcontext():
             return train_as(args, config, together or SINGLE_PROCESS)

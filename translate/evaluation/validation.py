@@ -25,8 +25,8 @@ from translate.evaluation.accuracy import count_labels
 from translate.evaluation.bleu import bleu_tokenizer, corpus_bleu, corpus_chrf
 from translate.evaluation.score_warnings import DIVERGED, distinct_warning, form_warning
 from translate.model.build import Model
+from translate.optimization.loss import smoothed_loss_
 from translate.text.codec import Codec
-from translate.training.loss import smoothed_loss_
 from translate.training.progress import Validation, perplexity
 
 MOST_TOKENS = 4096  # tokens of a batch of references

@@ -11,9 +11,9 @@ from translate.config.decoding import OF_VALIDATION, DecodingConfig
 from translate.config.loading import config_from_dict, config_to_dict, differences
 from translate.config.schema import Config
 from translate.config.training import DecayConfig, TrainingConfig
+from translate.distributed.processes import Processes
 from translate.errors import CheckpointError, ConfigError
 from translate.runs.folder import RunFolder
-from translate.training.processes import Processes
 from translate.training.progress import Progress, total_updates
 
 log = logging.getLogger("translate")

@@ -7,16 +7,16 @@ fit into memory.
 import torch
 
 from translate.config.training import TrainingConfig
+from translate.distributed.parallel import build_parallel
+from translate.distributed.processes import Processes
 from translate.model.build import Model
+from translate.optimization.build import build_update
+from translate.optimization.recompute import recompute_blocks
 from translate.system.allocation import explained_lack_of_memory
+from translate.system.interrupt import InterruptGuard
 from translate.training.abandon import let_blocks_check
-from translate.training.build import build_update
-from translate.training.interrupt import InterruptGuard
 from translate.training.memory import Lasting, lasting_memory, remedies, size
-from translate.training.parallel import build_parallel
-from translate.training.processes import Processes
 from translate.training.progress import Progress, total_updates
-from translate.training.recompute import recompute_blocks
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 
 

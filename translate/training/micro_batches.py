@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from translate.data.dataset import Indices
+from translate.distributed.processes import Part
 from translate.system.allocation import is_out_of_memory, release_memory
 from translate.training.learner import Learner
-from translate.training.processes import Part
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from translate.config.training import TrainingConfig
-from translate.training.loss import Sums
+from translate.optimization.loss import Sums
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, optim
 
+from translate.distributed.parallel import ParallelModel
+from translate.distributed.processes import Processes, seed_of
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
-from translate.training.parallel import ParallelModel
-from translate.training.processes import Processes, seed_of
 from translate.training.progress import Progress
 
 MOMENT = 0.5  # seconds that training waits for the previous state to be written before it goes on

@@ -18,18 +18,18 @@ from torch import Tensor
 from translate.data.batching import BatchPlan, Pairs, make_batch
 from translate.data.dataset import Indices
 from translate.errors import CheckpointError, DataError, TrainingError
+from translate.optimization.loss import Sums
+from translate.optimization.schedule import build_schedule
+from translate.optimization.update import Pass
 from translate.system.allocation import explained_lack_of_memory, release_memory
-from translate.training.interrupt import Interrupted
+from translate.system.interrupt import Interrupted
 from translate.training.learner import Learner
-from translate.training.loss import Sums
 from translate.training.micro_batches import MicroBatches
 from translate.training.model_selection import ModelSelection
 from translate.training.progress import Progress
 from translate.training.rehearsal import largest_batch, rehearse
-from translate.training.schedule import build_schedule
 from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog
-from translate.training.update import Pass
 
 NON_FINITE_UPDATES = 10  # in a row, after which training stops
 RELEASE_EVERY = 50  # updates, after which free memory is returned: each time, the next updates take longer

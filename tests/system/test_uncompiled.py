@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn, optim
 
-from translate.training.uncompiled import Adam, AdamW
+from translate.system.uncompiled import Adam, AdamW
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINING = """
@@ -30,7 +30,7 @@ for kind in ("adam", "muon"):  # which has AdamW, too
 
 import torch
 import torch.distributed as dist
-from translate.training.uncompiled import DistributedDataParallel
+from translate.system.uncompiled import DistributedDataParallel
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 DistributedDataParallel(torch.nn.Linear(2, 1))(torch.ones(3, 2)).sum().backward()

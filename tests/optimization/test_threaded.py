@@ -12,11 +12,11 @@ from small_updates import CPU, UPDATES, small_model
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
+from translate.distributed.parallel import ParallelModel, Single
 from translate.model.dropout import Dropout, drawing_from
-from translate.training.build import build_update
-from translate.training.parallel import ParallelModel, Single
-from translate.training.threaded import ThreadedUpdate, view_of
-from translate.training.update import Pass, Update
+from translate.optimization.build import build_update
+from translate.optimization.threaded import ThreadedUpdate, view_of
+from translate.optimization.update import Pass, Update
 
 BATCHES = [*UPDATES[0], *UPDATES[1]]
 TOKENS = float(sum(len(batch.labels_N) for batch in BATCHES))

@@ -9,8 +9,15 @@ from torch import Tensor
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
-from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
-from translate.training.objective import CrossEntropy, Objective, PlainCrossEntropy, PlainRDrop, RDrop, build_objective
+from translate.optimization.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
+from translate.optimization.objective import (
+    CrossEntropy,
+    Objective,
+    PlainCrossEntropy,
+    PlainRDrop,
+    RDrop,
+    build_objective,
+)
 
 SIZE = 9
 

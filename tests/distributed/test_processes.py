@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from translate.training.processes import SINGLE_PROCESS, Part, Processes, seed_of
+from translate.distributed.processes import SINGLE_PROCESS, Part, Processes, seed_of
 
 
 def process(rank: int, count: int) -> Processes:

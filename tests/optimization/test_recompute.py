@@ -12,10 +12,10 @@ from translate.config.model import ClassifierConfig, ModelConfig
 from translate.data.batching import Batch, pad_rows
 from translate.model.build import Model, build_model
 from translate.model.classifier import Classifier
+from translate.optimization.objective import CrossEntropy, Objective, RDrop
+from translate.optimization.recompute import recompute_blocks
 from translate.system.precision import autocast
 from translate.training.memory import TensorMemory
-from translate.training.objective import CrossEntropy, Objective, RDrop
-from translate.training.recompute import recompute_blocks
 
 SIZES = {"d_model": 16, "ffn": 64, "heads": 2, "encoder_layers": 2}
 DROPOUT = {"dropout": 0.2, "attention_dropout": 0.3, "ffn_dropout": 0.1}

@@ -8,8 +8,8 @@ from torch import Tensor, nn, optim
 
 from translate.config.training import AdamConfig, AdamWConfig, MuonConfig, OptimizerConfig
 from translate.model.positions import LearnedPositions
-from translate.training.muon import Muon
-from translate.training.uncompiled import Adam, AdamW
+from translate.optimization.muon import Muon
+from translate.system.uncompiled import Adam, AdamW
 
 
 def build_optimizers(

@@ -1,6 +1,7 @@
-"""Several processes that train one model together: how they find each other, and the communication between them.
+"""Several processes that train one model together: the communication between them.
 
-Each works on its part of every update (see processes.py). This module knows nothing of models.
+How they find each other is in meeting.py, and which part of an update each works on in processes.py. This module knows
+nothing of models.
 """
 
 import gc
@@ -8,11 +9,8 @@ import json
 import logging
 import os
 import signal
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -27,23 +25,17 @@ import torch.distributed as dist
 import torch.distributed.nn.functional
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
-from torch.distributed.rendezvous import rendezvous
 
+from translate.distributed.meeting import MeetingPlace, follow_environment, met, number_in_environment
+from translate.distributed.processes import Processes, number_from, seed_of
 from translate.errors import ConfigError, DataError, TrainingError, first_line
 from translate.system.allocation import explained_lack_of_memory
-from translate.training.interrupt import SHUTDOWN, Interrupted, under_torchrun
-from translate.training.processes import Processes, number_from, seed_of
+from translate.system.interrupt import SHUTDOWN, Interrupted, under_torchrun
 
 # How long a process waits for the others, which may be encoding a corpus or validating. A dead process is noticed at
 # once, because its connections close.
 TIMEOUT = timedelta(days=1)
-CONNECTING = timedelta(seconds=30)  # timeout of the first process for connecting to the store that it runs itself
-MEETING = timedelta(minutes=5)  # timeout for others that have found this store to join the group; PyTorch's default
-LONG = 5.0  # seconds of waiting for the others before the log says so
 LAST_QUESTION = 2.0  # seconds for the others to ask whether a failure has been reported, before their store ends
-HERE = "127.0.0.1"
-PRESENT = "translate/present"  # key in the store: how many processes have connected to it
 TOLD = "translate/told"  # key in the store: how many processes have asked whether they should report a failure
 
 T = TypeVar("T")
@@ -65,7 +57,7 @@ class Group(Processes):
         self._last_word, self.failed = rank == 0, False
         self._at_the_end: list[Callable[[], object]] = []
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
-        _met(
+        met(
             lambda: dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT),
             "waiting for the other processes of this run",
         )
@@ -77,44 +69,15 @@ class Group(Processes):
         """The process that torchrun, or another launcher, describes in environment variables.
 
         Raises:
-            ConfigError: one of these variables is missing or out of range, or is not a number where it should be, or
-                the processes cannot meet there.
+            ConfigError: as `follow_environment`.
         """
-        missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
-        if missing:
-            raise ConfigError(
-                f"the environment sets WORLD_SIZE, as for several processes, but not {' and '.join(missing)}; "
-                "start the processes with torchrun, or unset WORLD_SIZE"
-            )
-        rank, count, port = map(number_in_environment, ("RANK", "WORLD_SIZE", "MASTER_PORT"))
-        if not 0 <= rank < count:
-            raise ConfigError(
-                f"the environment sets RANK={rank} and WORLD_SIZE={count}: RANK must be at least 0 and below "
-                "WORLD_SIZE; start the processes with torchrun"
-            )
-        if not 1 <= number_in_environment("LOCAL_WORLD_SIZE", count) <= count:
-            raise ConfigError(
-                f"the environment sets LOCAL_WORLD_SIZE={os.environ['LOCAL_WORLD_SIZE']} and WORLD_SIZE={count}: the "
-                "former must be at least 1 and at most the latter; start the processes with torchrun"
-            )
-        host = os.environ["MASTER_ADDR"]
-        if not 0 < port < 2**16:
-            raise ConfigError(f"the environment sets MASTER_PORT={port}: it must be at least 1 and below {2**16}")
-        try:
-            socket.getaddrinfo(host, port)  # PyTorch would look for it for half an hour.
-        except (OSError, UnicodeError) as error:
-            raise ConfigError(
-                f"the environment sets MASTER_ADDR={host!r}, which this machine cannot find ({error}); it must be the "
-                "name or address of the machine with RANK=0"
-            ) from None
-
-        def connect() -> Any:
-            store, *_ = next(rendezvous("env://"))
-            store.add(PRESENT, 1)
-            return store
-
-        store = _met(connect, f"waiting for the other processes of this run, {count} in all, at {host}:{port}")
+        store, rank, count = follow_environment()
         return cls(store, rank, count, outlived=rank == 0 and not under_torchrun())
+
+    @classmethod
+    def at(cls, place: MeetingPlace) -> "Group":
+        """The group of those who come to `place`, with this process as rank 0; waits until all have joined."""
+        return cls(place.store, 0, place.count)
 
     def __enter__(self) -> "Group":
         return self
@@ -220,32 +183,6 @@ class Group(Processes):
             gc.collect()  # FSDP's modules also hold the group, in reference cycles.
 
 
-class MeetingPlace:
-    """The store through which the processes of this machine find each other, run by the first of them."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._store = _met(
-            lambda: TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=CONNECTING),
-            "waiting for a connection of this machine to itself",
-        )
-        self._store.set_timeout(MEETING)
-
-    def directions(self, rank: int) -> dict[str, str]:
-        """The environment variables with which the process of this rank connects to the store."""
-        counts = {"WORLD_SIZE": self.count, "LOCAL_WORLD_SIZE": self.count}
-        numbers = counts | {"RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": self._store.port}
-        return {"MASTER_ADDR": HERE} | {name: str(number) for name, number in numbers.items()}
-
-    def present(self) -> int:
-        """How many of the other processes have connected to the store."""
-        return int(self._store.add(PRESENT, 0))
-
-    def group(self) -> Group:
-        """The group, with this process as rank 0; waits until the others have joined."""
-        return Group(self._store, 0, self.count)
-
-
 def has_ended(detail: str = "") -> str:
     """What to say if another process has ended without which this one cannot continue."""
     return (
@@ -253,45 +190,3 @@ def has_ended(detail: str = "") -> str:
         "see its error message, or torchrun's report. Without either, it was killed, for example because "
         "memory ran out. Continue with the same command and --resume-or-start"
     )
-
-
-def _met(meet: Callable[[], T], waiting: str) -> T:
-    """What `meet` returns once it has connected to other processes; the log says that it is `waiting` if that is long.
-
-    It runs in a thread, because signals do not interrupt PyTorch's functions that connect.
-
-    Raises:
-        ConfigError: they cannot be reached.
-    """
-    outcome: Future[T] = Future()
-
-    def work() -> None:
-        try:
-            outcome.set_result(meet())
-        except Exception as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=work, daemon=True).start()
-    try:
-        if not wait([outcome], LONG).done:
-            log.info("%s", waiting)
-        return outcome.result()
-    except (dist.DistError, RuntimeError, ValueError) as error:
-        alone = "without WORLD_SIZE in the environment" if "WORLD_SIZE" in os.environ else "processes=1"
-        raise ConfigError(
-            f"the processes of this run cannot connect: {first_line(error)}; check the network settings in "
-            f"the environment (MASTER_ADDR, MASTER_PORT, GLOO_SOCKET_IFNAME), or train in one process: {alone}"
-        ) from error
-
-
-def number_in_environment(name: str, default: int | None = None) -> int:
-    """The whole number in an environment variable, or `default`. ConfigError if it is not a number."""
-    if default is not None and name not in os.environ:
-        return default
-    try:
-        return int(os.environ[name])
-    except ValueError:
-        raise ConfigError(
-            f"the environment sets {name}={os.environ[name]!r}, which is not a number; "
-            f"start the processes with torchrun, or unset {name}"
-        ) from None

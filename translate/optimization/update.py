@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch, Shapes
+from translate.distributed.parallel import ParallelModel
+from translate.optimization.objective import build_objective
+from translate.optimization.optimizer import build_optimizers, set_rate
 from translate.system.precision import autocast
-from translate.training.objective import build_objective
-from translate.training.optimizer import build_optimizers, set_rate
-from translate.training.parallel import ParallelModel
 
 Forward = Callable[..., Tensor]  # what turns the tensors of a batch into logits
 

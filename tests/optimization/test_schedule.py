@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from translate.config.training import DecayConfig, ScheduleConfig, TrainingConfig
-from translate.training.schedule import Schedule, build_schedule
+from translate.optimization.schedule import Schedule, build_schedule
 
 # settings, updates in all, and the share of the peak rate that is expected at some of them
 CASES: list[tuple[dict[str, Any], int, dict[int, float]]] = [

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div
 
 from translate.data.batching import IGNORED
-from translate.training import loss as loss_module
-from translate.training.loss import Sums, plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
+from translate.optimization import loss as loss_module
+from translate.optimization.loss import Sums, plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
 
 
 def drawn(rows: int = 7, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch, Shapes
+from translate.distributed.parallel import ParallelModel
 from translate.errors import first_line
 from translate.model.positions import SinusoidalPositions
+from translate.optimization.update import Forward, Update
 from translate.system.allocation import is_out_of_memory
 from translate.system.precision import autocast
-from translate.training.parallel import ParallelModel
-from translate.training.update import Forward, Update
 
 # In a run of so few updates, recording takes a good part of the time. So batches get fewer shapes, by more padding, if
 # they have so few tokens on their longer side that a GPU is not busy with them.

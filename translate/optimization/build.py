@@ -3,11 +3,11 @@
 import torch
 
 from translate.config.training import TrainingConfig
+from translate.distributed.parallel import ParallelModel, Single
+from translate.optimization.recorded import RecordedUpdate
+from translate.optimization.threaded import ThreadedUpdate
+from translate.optimization.update import Update
 from translate.system.threads import worker_count
-from translate.training.parallel import ParallelModel, Single
-from translate.training.recorded import RecordedUpdate
-from translate.training.threaded import ThreadedUpdate
-from translate.training.update import Update
 
 
 def build_update(

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
+from translate.distributed.parallel import Single
 from translate.model.rows import ROWS
-from translate.training.muon import Muon
-from translate.training.objective import Logits
-from translate.training.parallel import Single
-from translate.training.update import Pass, Update
+from translate.optimization.muon import Muon
+from translate.optimization.objective import Logits
+from translate.optimization.update import Pass, Update
 
 
 def passed(dtype: torch.dtype, clip_norm: float | None) -> tuple[Update, Tensor]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
-from translate.training.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
+from translate.optimization.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
 
 # The model's logits for the next token at each target position that has a label, (M, V): N rows, and perhaps some more,
 # which do not count (see loss.py).

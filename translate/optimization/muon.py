@@ -15,8 +15,8 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from translate.training.parallel import replicated
-from translate.training.uncompiled import Optimizer
+from translate.distributed.parallel import replicated
+from translate.system.uncompiled import Optimizer
 
 # From Jordan et al.: they lift small singular values fastest, and leave large ones near 1.
 COEFFICIENTS = (3.4445, -4.775, 2.0315)

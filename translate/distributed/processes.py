@@ -1,7 +1,7 @@
 """The processes that train one model together: rank, share of the work, and what one can ask of the others.
 
 All make the same decisions, based on numbers gathered from all of them. Only the first (the main process, rank 0)
-validates and writes. This file knows nothing of networks or models; distributed.py has the class for several processes.
+validates and writes. This file knows nothing of networks or models; group.py has the class for several processes.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 
 
 class Processes:
-    """Training in a single process, and the interface that `Group` (distributed.py) implements for several."""
+    """Training in a single process, and the interface that `Group` (group.py) implements for several."""
 
     rank = 0
     count = 1

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from translate.config.training import TrainingConfig
+from translate.distributed.parallel import ParallelModel
 from translate.model.dropout import drawing_from
+from translate.optimization.update import Pass, Update, total
 from translate.system.threads import own_threads, threads_of_each, worker_threads
-from translate.training.parallel import ParallelModel
-from translate.training.update import Pass, Update, total
 
 M = TypeVar("M", bound=nn.Module)
 

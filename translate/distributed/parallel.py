@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.torch_version import TorchVersion
 
+from translate.distributed.processes import Processes
 from translate.errors import ConfigError
 from translate.model.build import Model
 from translate.model.layers import DecoderLayer, blocks_of
-from translate.training.processes import Processes
-from translate.training.uncompiled import DistributedDataParallel
+from translate.system.uncompiled import DistributedDataParallel
 
 
 class ParallelModel:

@@ -1,11 +1,8 @@
 """What several processes agree on."""
 
-import re
 import signal
-import socket
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,12 +14,12 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.torch_version import TorchVersion
 
+from translate.distributed.group import Group
+from translate.distributed.parallel import PARALLEL, Single
+from translate.distributed.processes import SINGLE_PROCESS, seed_of
 from translate.errors import ConfigError, TrainingError
-from translate.training import parallel, states
-from translate.training.distributed import Group, MeetingPlace
-from translate.training.interrupt import Interrupted
-from translate.training.parallel import PARALLEL, Replicated, Single, build_parallel
-from translate.training.processes import SINGLE_PROCESS, seed_of
+from translate.system.interrupt import Interrupted
+from translate.training import states
 from translate.training.states import pack, unpack
 
 
@@ -213,91 +210,6 @@ def test_a_device_that_another_program_fills(monkeypatch: pytest.MonkeyPatch) ->
         group_of(3, 4).own_device(torch.device("cuda"))
 
 
-@pytest.mark.parametrize("version", ["2.6.0", "2.8.0+cu128"])
-def test_a_pytorch_that_cannot_share_out_a_model_on_a_cpu(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "__version__", version)
-    with pytest.raises(ConfigError) as caught:
-        build_parallel("fsdp", nn.Linear(2, 2), group_of(0, 2))
-    assert str(caught.value) == (
-        f"training.parallel: fsdp does not work on CPUs with PyTorch {version}; "
-        "install 2.9 or later, or use training.parallel: ddp"
-    )
-
-
-def test_ddp_copies_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sharding it would lead to the same weights."""
-    monkeypatch.setattr(parallel, "DistributedDataParallel", lambda model, **_: model)
-    assert type(build_parallel("ddp", nn.Linear(2, 2), group_of(0, 2))) is Replicated
-
-
-def test_half_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "MASTER_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    with pytest.raises(ConfigError) as caught:
-        Group.of_environment()
-    assert str(caught.value) == (
-        "the environment sets WORLD_SIZE, as for several processes, but not RANK and MASTER_PORT; "
-        "start the processes with torchrun, or unset WORLD_SIZE"
-    )
-
-
-@pytest.mark.parametrize(("rank", "count"), [(2, 2), (-1, 2), (0, -2), (0, 0)])
-def test_a_rank_that_cannot_be(rank: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"RANK": rank, "WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}.items():
-        monkeypatch.setenv(name, str(value))
-    with pytest.raises(ConfigError, match=f"^the environment sets RANK={rank} and WORLD_SIZE={count}: RANK must"):
-        Group.of_environment()
-
-
-def test_a_port_in_use_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        for name, value in {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
-            monkeypatch.setenv(name, str(value))
-        with pytest.raises(ConfigError, match=r"cannot connect: .*; check the network.* process: without WORLD_SIZE "):
-            Group.of_environment()
-
-
-NO_NUMBER = "which is not a number; start the processes with torchrun, or unset"
-PROCESSES_HERE = "the former must be at least 1 and at most the latter; start the processes with torchrun"
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("WORLD_SIZE", "", f"WORLD_SIZE='', {NO_NUMBER} WORLD_SIZE"),
-        ("RANK", "x", f"RANK='x', {NO_NUMBER} RANK"),
-        ("MASTER_PORT", "y", f"MASTER_PORT='y', {NO_NUMBER} MASTER_PORT"),
-        ("LOCAL_WORLD_SIZE", "0", f"LOCAL_WORLD_SIZE=0 and WORLD_SIZE=2: {PROCESSES_HERE}"),
-        ("LOCAL_WORLD_SIZE", "3", f"LOCAL_WORLD_SIZE=3 and WORLD_SIZE=2: {PROCESSES_HERE}"),
-        ("MASTER_PORT", "99999", "MASTER_PORT=99999: it must be at least 1 and below 65536"),
-        ("MASTER_PORT", "0", "MASTER_PORT=0: it must be at least 1 and below 65536"),
-        ("MASTER_ADDR", "", "WORLD_SIZE, as for several processes, but not MASTER_ADDR; start the processes with "),
-        ("MASTER_ADDR", "x" * 70, f"MASTER_ADDR='{'x' * 70}', which this machine cannot find ("),
-    ],
-)
-def test_an_environment_that_cannot_be(name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", name: value}
-    for key, text in environment.items():
-        monkeypatch.setenv(key, text)
-    with pytest.raises(ConfigError, match=f"^the environment sets {re.escape(message)}"):
-        Group.of_environment()
-
-
-def test_a_machine_that_cannot_reach_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_network(*_: object, timeout: timedelta, **__: object) -> None:
-        assert timeout < timedelta(minutes=1)
-        raise RuntimeError("no route")
-
-    monkeypatch.setattr("translate.training.distributed.TCPStore", no_network)
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: no route; .*: processes=1$"):
-        MeetingPlace(2)
-
-
 def test_a_full_disk_does_not_hide_what_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "no such folder" / "error.json"))
     group = group_of(0, 2)
@@ -309,13 +221,14 @@ ENDS = """
 import sys
 from pathlib import Path
 from torch import nn, ones
-from translate.training.distributed import MeetingPlace
-from translate.training.parallel import PARALLEL
+from translate.distributed.group import Group
+from translate.distributed.meeting import MeetingPlace
+from translate.distributed.parallel import PARALLEL
 
 def gloo():
     return {name for task in Path("/proc/self/task").iterdir() if (name := (task / "comm").read_text())[:4] == "gloo"}
 
-group = MeetingPlace(1).group()
+group = Group.at(MeetingPlace(1))
 PARALLEL[sys.argv[1]](nn.Linear(2, 2), group)(ones(1, 2)).sum().backward()
 assert gloo()
 group.await_last_message()

@@ -17,14 +17,14 @@ from torch import Tensor
 
 from translate.config.schema import Config
 from translate.data.batching import IGNORED, Batch, Shapes
+from translate.distributed.parallel import ParallelModel, Single, build_parallel
+from translate.distributed.processes import SINGLE_PROCESS
 from translate.model.build import Model
 from translate.model.positions import SinusoidalPositions
+from translate.optimization.build import build_update
+from translate.optimization.recorded import RecordedUpdate, Work, round_up
+from translate.optimization.update import Update
 from translate.text.vocabulary import EOS, PAD
-from translate.training.build import build_update
-from translate.training.parallel import ParallelModel, Single, build_parallel
-from translate.training.processes import SINGLE_PROCESS
-from translate.training.recorded import RecordedUpdate, Work, round_up
-from translate.training.update import Update
 
 SHORT, LONG = 1000, 1001  # updates of a run
 
@@ -79,7 +79,7 @@ def test_learned_positions_are_enough_for_a_batch_with_room(monkeypatch: pytest.
 
 
 def test_no_more_shapes_are_recorded_than_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.training.recorded.MOST_SHAPES", 1)
+    monkeypatch.setattr("translate.optimization.recorded.MOST_SHAPES", 1)
     recorded: list[Work] = []
     found_reports, _ = trained(RecordedUpdate, {}, updates=LONG, record=lambda work: recorded.append(work) or work)
     reports, _ = trained(Update, {})
@@ -237,7 +237,7 @@ def test_tables_of_positions_do_not_grow_while_something_is_recorded(lengths: tu
 def test_what_is_replayed(
     device: str, way: type[ParallelModel], settings: dict[str, Any], replayed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("translate.training.recorded.CudaGraphs", lambda: None)
+    monkeypatch.setattr("translate.optimization.recorded.CudaGraphs", lambda: None)
     config = Config.model_validate({"training": settings}).training
     update = build_update(way(small_model()), config, torch.device(device), torch.float32, updates=LONG)
     assert isinstance(update, RecordedUpdate) == replayed

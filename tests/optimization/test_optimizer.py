@@ -1,33 +1,19 @@
 """Which parameters each optimizer updates, and with which settings."""
 
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 import torch
-from pydantic import TypeAdapter
-from torch import nn, optim
+from kinds_of_optimizers import KINDS, settings_of
+from torch import nn
 
 from translate.config.model import ModelConfig
-from translate.config.training import OptimizerConfig, TrainingConfig
+from translate.config.training import TrainingConfig
 from translate.model.build import build_transformer
-from translate.training.muon import Muon
-from translate.training.optimizer import build_optimizers, split_parameters
-from translate.training.uncompiled import Adam, AdamW
+from translate.optimization.optimizer import build_optimizers, split_parameters
 
-KINDS: dict[str, tuple[type[optim.Optimizer], ...]] = {
-    "adam": (Adam,),
-    "adamw": (AdamW,),
-    "muon": (Muon, AdamW),
-}
 TIES = get_args(ModelConfig.model_fields["tie"].annotation)
 POSITIONS = get_args(ModelConfig.model_fields["positions"].annotation)
-
-
-def settings_of(kind: str, **settings: Any) -> OptimizerConfig:
-    config: OptimizerConfig = TypeAdapter(
-        TrainingConfig.model_fields["optimizer"].rebuild_annotation()
-    ).validate_python({"kind": kind, **settings})
-    return config
 
 
 def small_model(tie: str = "none", positions: str = "sinusoidal") -> nn.Module:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
-from translate.training.muon import Muon, orthogonalize
+from translate.optimization.muon import Muon, orthogonalize
 
 SHAPES = [(16, 16), (24, 16), (16, 16), (16, 24), (24, 16), (3, 40)]
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from translate.training import interrupt
-from translate.training.interrupt import Interrupted, InterruptGuard, second_signal_ends
+from translate.system import interrupt
+from translate.system.interrupt import Interrupted, InterruptGuard, second_signal_ends
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
 HANGS = """
 import signal, time
-from translate.training.interrupt import second_signal_ends
+from translate.system.interrupt import second_signal_ends
 
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: None)
@@ -83,7 +83,7 @@ def test_torchrun_may_send_the_same_signal_again(
             patch.delenv("TORCHELASTIC_RUN_ID", raising=False)
             if by_torchrun:
                 patch.setenv("TORCHELASTIC_RUN_ID", "none")
-            patch.setattr("translate.training.interrupt.ECHO", 0)
+            patch.setattr("translate.system.interrupt.ECHO", 0)
             with InterruptGuard() as guard:
                 os.kill(os.getpid(), number)
                 os.kill(os.getpid(), number)
@@ -98,7 +98,7 @@ def test_timeout_sends_each_signal_twice(
         for _ in range(2):
             os.kill(os.getpid(), number)
         assert (guard.received, got) == (number, [])
-        monkeypatch.setattr("translate.training.interrupt.ECHO", 0)
+        monkeypatch.setattr("translate.system.interrupt.ECHO", 0)
         os.kill(os.getpid(), number)
         assert got == [number]
 
@@ -160,7 +160,7 @@ def test_a_closed_terminal_does_not_end_what_a_second_signal_has_begun(
 def test_a_closed_terminal_ends_no_process_that_is_shutting_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupt, "ECHO", 0)
     ended: list[int] = []
-    monkeypatch.setattr("translate.training.interrupt.os._exit", ended.append)
+    monkeypatch.setattr("translate.system.interrupt.os._exit", ended.append)
     signal.signal(signal.SIGHUP, lambda *_: None)
     with second_signal_ends(grace=0):
         for _ in range(2):
@@ -173,7 +173,7 @@ def test_a_closed_terminal_ends_no_process_that_is_shutting_down(monkeypatch: py
 def test_a_second_signal_leaves_a_process_alone_that_ends_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupt, "ECHO", 0)
     ended: list[int] = []
-    monkeypatch.setattr("translate.training.interrupt.os._exit", ended.append)
+    monkeypatch.setattr("translate.system.interrupt.os._exit", ended.append)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     with second_signal_ends(grace=0.3):

@@ -1,0 +1,78 @@
+"""How processes find each other, and what is said of an environment in which they cannot."""
+
+import re
+import socket
+from datetime import timedelta
+
+import pytest
+
+from translate.distributed.meeting import MeetingPlace, follow_environment
+from translate.errors import ConfigError
+
+
+def test_half_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    with pytest.raises(ConfigError) as caught:
+        follow_environment()
+    assert str(caught.value) == (
+        "the environment sets WORLD_SIZE, as for several processes, but not RANK and MASTER_PORT; "
+        "start the processes with torchrun, or unset WORLD_SIZE"
+    )
+
+
+@pytest.mark.parametrize(("rank", "count"), [(2, 2), (-1, 2), (0, -2), (0, 0)])
+def test_a_rank_that_cannot_be(rank: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": rank, "WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(ConfigError, match=f"^the environment sets RANK={rank} and WORLD_SIZE={count}: RANK must"):
+        follow_environment()
+
+
+def test_a_port_in_use_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for name, value in {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
+            monkeypatch.setenv(name, str(value))
+        with pytest.raises(ConfigError, match=r"cannot connect: .*; check the network.* process: without WORLD_SIZE "):
+            follow_environment()
+
+
+NO_NUMBER = "which is not a number; start the processes with torchrun, or unset"
+PROCESSES_HERE = "the former must be at least 1 and at most the latter; start the processes with torchrun"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("WORLD_SIZE", "", f"WORLD_SIZE='', {NO_NUMBER} WORLD_SIZE"),
+        ("RANK", "x", f"RANK='x', {NO_NUMBER} RANK"),
+        ("MASTER_PORT", "y", f"MASTER_PORT='y', {NO_NUMBER} MASTER_PORT"),
+        ("LOCAL_WORLD_SIZE", "0", f"LOCAL_WORLD_SIZE=0 and WORLD_SIZE=2: {PROCESSES_HERE}"),
+        ("LOCAL_WORLD_SIZE", "3", f"LOCAL_WORLD_SIZE=3 and WORLD_SIZE=2: {PROCESSES_HERE}"),
+        ("MASTER_PORT", "99999", "MASTER_PORT=99999: it must be at least 1 and below 65536"),
+        ("MASTER_PORT", "0", "MASTER_PORT=0: it must be at least 1 and below 65536"),
+        ("MASTER_ADDR", "", "WORLD_SIZE, as for several processes, but not MASTER_ADDR; start the processes with "),
+        ("MASTER_ADDR", "x" * 70, f"MASTER_ADDR='{'x' * 70}', which this machine cannot find ("),
+    ],
+)
+def test_an_environment_that_cannot_be(name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", name: value}
+    for key, text in environment.items():
+        monkeypatch.setenv(key, text)
+    with pytest.raises(ConfigError, match=f"^the environment sets {re.escape(message)}"):
+        follow_environment()
+
+
+def test_a_machine_that_cannot_reach_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_network(*_: object, timeout: timedelta, **__: object) -> None:
+        assert timeout < timedelta(minutes=1)
+        raise RuntimeError("no route")
+
+    monkeypatch.setattr("translate.distributed.meeting.TCPStore", no_network)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: no route; .*: processes=1$"):
+        MeetingPlace(2)

@@ -1,0 +1,31 @@
+"""Which kind of parallel model several processes get."""
+
+import pytest
+import torch
+from torch import nn
+
+from translate.distributed import parallel
+from translate.distributed.parallel import Replicated, build_parallel
+from translate.distributed.processes import Processes
+from translate.errors import ConfigError
+
+
+class TwoProcesses(Processes):
+    count = 2
+
+
+@pytest.mark.parametrize("version", ["2.6.0", "2.8.0+cu128"])
+def test_a_pytorch_that_cannot_share_out_a_model_on_a_cpu(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", version)
+    with pytest.raises(ConfigError) as caught:
+        build_parallel("fsdp", nn.Linear(2, 2), TwoProcesses())
+    assert str(caught.value) == (
+        f"training.parallel: fsdp does not work on CPUs with PyTorch {version}; "
+        "install 2.9 or later, or use training.parallel: ddp"
+    )
+
+
+def test_ddp_copies_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sharding it would lead to the same weights."""
+    monkeypatch.setattr(parallel, "DistributedDataParallel", lambda model, **_: model)
+    assert type(build_parallel("ddp", nn.Linear(2, 2), TwoProcesses())) is Replicated
