@@ -13,9 +13,9 @@ from translate.optimization.optimizer import build_optimizers
 from translate.runs.resuming import is_free_to_change
 from translate.training.memory import (
     TensorMemory,
+    human_size,
     lasting_memory,
     remedies,
-    size,
     whole_bytes,
 )
 
@@ -151,7 +151,7 @@ def test_what_needs_no_new_run_may_change_when_a_run_is_resumed() -> None:
 
 
 def test_sizes_for_people() -> None:
-    assert [size(n) for n in (0, 3 * 2**20, 2**30 - 2**20, 2**30, 13.37 * 2**30)] == [
+    assert [human_size(n) for n in (0, 3 * 2**20, 2**30 - 2**20, 2**30, 13.37 * 2**30)] == [
         "0 MiB",
         "3 MiB",
         "1023 MiB",

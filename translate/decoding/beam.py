@@ -98,11 +98,11 @@ class _Beam:
         token_BKC = token_BKC.masked_fill(self.finished_BK[:, :, None], PAD)
         total_BKC = self.log_prob_BK[:, :, None] + best_BKC
 
-        rank_BKC = total_BKC.clone()
-        rank_BKC[:, :, 0].masked_fill_(self.finished_BK, torch.inf)
-        rank_BKC[:, 0, 0] = torch.inf  # the greedy continuation of the greedy translation
+        sort_key_BKC = total_BKC.clone()
+        sort_key_BKC[:, :, 0].masked_fill_(self.finished_BK, torch.inf)
+        sort_key_BKC[:, 0, 0] = torch.inf  # the greedy continuation of the greedy translation
         # A stable sort breaks ties by place, so that the first place stays the first.
-        chosen_BK = rank_BKC.flatten(1).sort(dim=1, descending=True, stable=True).indices[:, :size]
+        chosen_BK = sort_key_BKC.flatten(1).sort(dim=1, descending=True, stable=True).indices[:, :size]
 
         parents_BK = chosen_BK // best_BKC.shape[2]
         token_BK = token_BKC.flatten(1).gather(1, chosen_BK)

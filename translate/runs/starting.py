@@ -20,7 +20,7 @@ from translate.runs.preparing import PreparedText
 from translate.system.allocation import explained_lack_of_memory
 from translate.system.free_memory import free_memory
 from translate.system.paths import resolved
-from translate.training.memory import size, whole_bytes
+from translate.training.memory import human_size, whole_bytes
 
 SMALLER = "lower model.d_model, model.ffn or the vocabulary"
 
@@ -102,7 +102,9 @@ def refuse_too_large(config: Config, text: PreparedText, processes: int) -> None
         weights = processes * whole_bytes(fresh_model(config, *text.codecs).parameters())
     if weights > (free := free_memory(torch.device("cpu"))):
         each = f" of {processes} processes" if processes > 1 else ""
-        raise TrainingError(f"the model's weights{each} take {size(weights)}, and {size(free)} are free; {SMALLER}")
+        raise TrainingError(
+            f"the model's weights{each} take {human_size(weights)}, and {human_size(free)} are free; {SMALLER}"
+        )
 
 
 def check_lengths(model: Model, dataset: Dataset, indices: Indices, text: TextPair, remedy: str) -> None:

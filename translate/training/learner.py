@@ -15,7 +15,7 @@ from translate.optimization.recompute import recompute_blocks
 from translate.system.allocation import explained_lack_of_memory
 from translate.system.interrupt import InterruptGuard
 from translate.training.abandon import let_blocks_check
-from translate.training.memory import Lasting, lasting_memory, remedies, size
+from translate.training.memory import Lasting, human_size, lasting_memory, remedies
 from translate.training.progress import Progress, total_updates
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 
@@ -78,5 +78,5 @@ class Learner:
         *names, last = (name for name, number in lasting.parts.items() if number)
         return (
             f"{self.remedies()}; {', '.join(names)} and {last} alone take "
-            f"{size(sum(lasting.parts.values()))}, which a smaller model.d_model, model.ffn or vocabulary lowers"
+            f"{human_size(sum(lasting.parts.values()))}, which a smaller model.d_model, model.ffn or vocabulary lowers"
         )

@@ -126,6 +126,6 @@ def remedies(config: TrainingConfig, processes: int = 1) -> str:
     return ", or ".join(ways)
 
 
-def size(number: float) -> str:
-    """Bytes, for people."""
+def human_size(number: float) -> str:
+    """A number of bytes as messages show it."""
     return f"{number / 2**20:.0f} MiB" if number < 2**30 else f"{number / 2**30:.1f} GiB"

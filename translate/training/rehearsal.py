@@ -13,7 +13,7 @@ from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
 from translate.system.allocation import is_out_of_memory, release_memory
 from translate.system.free_memory import free_memory
 from translate.training.learner import Learner
-from translate.training.memory import TensorMemory, size
+from translate.training.memory import TensorMemory, human_size
 from translate.training.micro_batches import MicroBatches
 
 
@@ -115,7 +115,7 @@ def reporting_memory(learner: Learner, pairs: int, longest: int) -> Iterator[Non
     lasting, free = learner.lasting_memory(), free_memory(device) / learner.sharing
 
     def warn() -> None:
-        say(f"warning: training needs more than the {size(free)} of free memory{each}; {learner.remedies()}")
+        say(f"warning: training needs more than the {human_size(free)} of free memory{each}; {learner.remedies()}")
 
     for parameter in model.parameters():  # Allocated before measuring: they are not activations.
         parameter.grad = torch.zeros_like(parameter)
@@ -128,5 +128,5 @@ def reporting_memory(learner: Learner, pairs: int, longest: int) -> Iterator[Non
     release_memory()
     rows = f"{pairs} rows" if workers == 1 else f"{workers} times {pairs} rows"
     parts = {**lasting.parts, f"activations of {rows} of {longest} tokens": workers * activations.most}
-    shares = ", ".join(f"{name} {size(number)}" for name, number in parts.items() if number)
-    say(f"memory: about {size(sum(parts.values()))}{each}, in addition to Python and the text: {shares}")
+    shares = ", ".join(f"{name} {human_size(number)}" for name, number in parts.items() if number)
+    say(f"memory: about {human_size(sum(parts.values()))}{each}, in addition to Python and the text: {shares}")
