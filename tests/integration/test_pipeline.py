@@ -3,11 +3,9 @@
 import errno
 import itertools
 import json
-import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from translate.config.loading import config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.dataset import Dataset
 from translate.distributed.processes import Processes
-from translate.errors import CheckpointError, ConfigError, TrainingError
+from translate.errors import CheckpointError, ConfigError
 from translate.evaluation.validation import Validator
 from translate.model.attention import MultiHeadAttention
 from translate.model_file import SavedModel
@@ -370,100 +368,15 @@ def test_a_model_file_holds_the_weights_of_its_step(tiny: TinyProject) -> None:
     assert_same_tensors(read_tensors(run.model)[0], weights_after(run, step))
 
 
-def let_validations_find(monkeypatch: pytest.MonkeyPatch, *found: Validation) -> Iterator[Validation]:
-    """These, one after the other; what comes back are those that are left."""
-    left = iter(found)
-    monkeypatch.setattr(Validator, "__call__", lambda *_: next(left))
-    return left
-
-
-def with_loss(nll: float) -> Validation:
-    return Validation(nll, 0.0, {"bleu": 0.0}, 0, "", None, [])
-
-
-def test_where_bleu_is_the_same_the_loss_decides(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with short or unspaced targets, whose BLEU is 0 for long."""
-    monkeypatch.setattr("translate.evaluation.validation.corpus_bleu", lambda *_: 0.0)
-    finished = json.loads(train(tiny.config("training.patience=1")).finished.read_text(encoding="utf-8"))
-    assert (finished["updates"], finished["best_update"], finished["best_bleu"]) == (21, 21, 0.0)
-
-
-def test_a_mean_that_is_worse_is_not_kept(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    losses = let_validations_find(monkeypatch, *map(with_loss, [2.0, 1.0, 3.0, 1.5]))  # three epochs and the mean
-    run = train(tiny.config("training.average_last=2", "training.best=loss", "training.keep_last=9"))
-    assert list(losses) == []
-    assert_same_tensors(read_tensors(run.model)[0], weights_after(run, 14))
-
-
-@pytest.mark.parametrize(
-    ("losses", "best"), [([math.nan, 2.0, 3.0], 14), ([math.nan, math.nan, 3.0], 21), ([2.0, math.nan, 1.0], 21)]
-)
-@pytest.mark.parametrize("metric", ["loss", "bleu"])
-def test_any_number_is_better_than_none(
-    metric: str, losses: list[float], best: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+def test_where_patience_ends_a_run_the_mean_is_measured_too(
+    tiny: TinyProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also if it is the loss that decides between equal scores."""
-    let_validations_find(monkeypatch, *map(with_loss, losses))
-    run = train(tiny.config(f"training.best={metric}"))
-    assert json.loads(run.finished.read_text(encoding="utf-8"))["best_update"] == best
-    assert SavedModel.load(run.model).about["validation"]["step"] == best
-
-
-@pytest.mark.parametrize(("last", "useless"), [(math.nan, True), (2.0, False)])
-def test_a_run_without_a_finite_loss_fails(
-    last: float, useless: bool, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    let_validations_find(monkeypatch, *map(with_loss, [math.nan, math.nan, last]))
-    said = "the loss was infinite or NaN at every validation: the model is useless"
-    with pytest.raises(TrainingError, match=said) if useless else nullcontext():
-        train(tiny.config("training.best=loss"))
-    assert RunFolder(tiny.folder / "run").finished.exists() != useless
-
-
-def test_patience_counts_validations_in_a_row(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    let_validations_find(monkeypatch, *map(with_loss, [3.0, 4.0, 2.0, 4.0, 1.0, 4.0]))
-    run = train(tiny.config("training.best=loss", "training.patience=2", "training.max_epochs=6"))
-    assert json.loads(run.finished.read_bytes())["updates"] == 6 * 7
-
-
-@pytest.mark.parametrize(
-    ("best", "metrics", "step"),
-    [
-        ("bleu", (34.611, 34.614), 7),  # shown as equal: the loss decides
-        ("bleu", (34.611, 34.621), 14),
-        ("accuracy", (0.7312, 0.7349), 14),
-        ("loss", (-2.001, -2.0), 14),
-    ],
-)
-def test_scores_are_compared_as_they_are_shown_and_other_figures_as_they_are(
-    best: str, metrics: tuple[float, float], step: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = []
-    for metric, nll in zip(metrics, (1.0, 2.0), strict=True):
-        accuracy = metric if best == "accuracy" else 0.5
-        found.append(Validation(-metric if best == "loss" else nll, accuracy, {"bleu": metric}, 0, "", None, []))
-    let_validations_find(monkeypatch, *found)
-    run = train(tiny.config(f"training.best={best}", "training.max_epochs=2"))
-    assert SavedModel.load(run.model).about["validation"]["step"] == step
-
-
-def test_where_patience_ends_a_run_the_mean_is_measured_too(tiny: TinyProject) -> None:
     run = train(tiny.config("training.optimizer.lr=1e-15", "training.patience=2", "training.average_last=2"))
     assert [row["kind"] for row in rows(run)][-1] == "validation of the mean"
     assert newest_state(run)[1]["step"] == 21
-
-
-def test_a_mean_of_as_many_as_asked_for_lacks_none(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
-    train(tiny.config("training.average_last=2"))
     said = capsys.readouterr().err
     assert "average of the weights at the last 2 validations:" in said
     assert "training.average_last" not in said
-
-
-def test_one_validation_has_no_mean(tiny: TinyProject, capsys: pytest.CaptureFixture[str]) -> None:
-    run = train(tiny.config("training.average_last=2", "training.max_epochs=1"))
-    assert "average_last: there was one validation only, so there is nothing to average" in capsys.readouterr().err
-    assert [row["kind"] for row in rows(run)] == ["train", "train", "validation"]
 
 
 def test_processes_may_be_given_other_places_and_nothing_else(tiny: TinyProject) -> None:
