@@ -13,11 +13,11 @@ import torch
 from small_updates import CPU, small_model
 
 from translate.config.training import TrainingConfig
+from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.errors import CheckpointError, DataError
 from translate.model.build import Model
 from translate.training.learner import Learner
 from translate.training.model_selection import ModelSelection, Validate
-from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.training.progress import Validation
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog
