@@ -139,40 +139,9 @@ def test_other_settings_are_refused_and_nothing_is_begun(
     assert not (tiny.folder / "tuned").exists()
 
 
-def test_bpe_dropout_may_differ_from_that_of_the_model(tiny: TinyProject) -> None:
-    bpe = ("text.tokenizer.kind=bpe", "text.tokenizer.vocab_size=40", "training.max_steps=1")
-    model = train(tiny.config(*bpe)).model
-    asked = (f"training.start_from={model}", "text.tokenizer.dropout=0.1", f"output={tiny.folder}/tuned")
-    assert train(tiny.config(*bpe, *asked)).model.is_file()
-
-
 def test_settings_that_no_weight_depends_on_may_differ(tiny: TinyProject, other: tuple[str, ...]) -> None:
     asked = ("model.max_positions=1024", "model.embedding_init=xavier")
     assert train(tiny.config(*other, *asked, "training.max_steps=1")).model.is_file()
-
-
-def test_rotary_positions_are_as_many_as_one_likes(tiny: TinyProject) -> None:
-    rotary = ("model.positions=rotary", "training.max_steps=1")
-    model = train(tiny.config(*rotary)).model
-    asked = (f"training.start_from={model}", "model.max_positions=1024", f"output={tiny.folder}/tuned")
-    assert train(tiny.config(*rotary, *asked)).model.is_file()
-
-
-def test_learned_positions_are_as_many_as_those_of_the_model(tiny: TinyProject) -> None:
-    learned = ("model.positions=learned", "training.max_steps=1")
-    model = train(tiny.config(*learned)).model
-    asked = (f"training.start_from={model}", "model.max_positions=1024", f"output={tiny.folder}/tuned")
-    with pytest.raises(CheckpointError, match=r"has other settings:\n  model.max_positions: 512 → 1024\n"):
-        train(tiny.config(*learned, *asked))
-
-
-@pytest.mark.parametrize(("side", "language"), [("source", "de"), ("target", "en")])
-def test_another_language_has_no_start(side: str, language: str, tiny: TinyProject, other: tuple[str, ...]) -> None:
-    for split in ("train", "val"):
-        (tiny.folder / f"other/{split}.{language}").rename(tiny.folder / f"other/{split}.nl")
-    with pytest.raises(CheckpointError, match=rf"which has other settings:\n  data\.{side}: '{language}' → 'nl'\n"):
-        train(tiny.config(*other, f"data.{side}=nl"))
-    assert not (tiny.folder / "tuned").exists()
 
 
 def test_the_model_is_not_overwritten_by_what_starts_from_it(tiny: TinyProject, model: Path) -> None:

@@ -93,13 +93,6 @@ def test_training_goes_on_while_a_slow_disk_writes_a_state(
     assert_same_run(run, uninterrupted("training.checkpoint_every=2"))
 
 
-def test_training_waits_for_a_disk_that_is_quick_enough(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = states_copied(monkeypatch)
-    at_call(monkeypatch, StateStore, "_write", 1, lambda: time.sleep(0.2))
-    train(tiny.config("training.checkpoint_every=1", "training.max_steps=4"))
-    assert steps == [1, 2, 3, 4]
-
-
 def test_a_late_state_is_saved_when_the_run_is_over(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
