@@ -16,7 +16,6 @@ from translate.config.schema import Config
 from translate.config.text import TextConfig
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.pipeline import train
-from translate.runs import preparing
 from translate.runs.folder import RunFolder
 from translate.runs.preparing import plan_batches, prepare_text, training_set
 from translate.system.pool import START
@@ -107,24 +106,6 @@ def test_helpers_segment_text_as_the_training_process_does(
     helpers = [process for process in processes if START in process.args]
     assert len(helpers) == 4
     assert None not in [process.poll() for process in helpers]
-
-
-@pytest.mark.parametrize(
-    ("device", "cores", "sharing", "helpers"),
-    [
-        ("cpu", 16, 1, 0),
-        ("cuda", 16, 1, 8),
-        ("cuda", 5, 1, 4),
-        ("cuda", 16, 4, 3),
-        ("cuda", 1, 1, 0),
-        ("cuda", 2, 4, 0),
-    ],
-)
-def test_helpers_leave_a_core_to_each_training_process(
-    device: str, cores: int, sharing: int, helpers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(preparing, "cores", lambda: cores)
-    assert preparing.helpers_for(torch.device(device), sharing) == helpers
 
 
 @pytest.mark.slow
