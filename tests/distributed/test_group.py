@@ -11,16 +11,12 @@ import pytest
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
-from torch import nn
 from torch.torch_version import TorchVersion
 
 from translate.distributed.group import Group
-from translate.distributed.parallel import PARALLEL, Single
-from translate.distributed.processes import SINGLE_PROCESS, seed_of
+from translate.distributed.parallel import PARALLEL
 from translate.errors import ConfigError, TrainingError
 from translate.system.interrupt import Interrupted
-from translate.training import states
-from translate.training.states import pack, unpack
 
 
 def group_of(rank: int, count: int) -> Group:
@@ -91,52 +87,6 @@ def test_every_process_goes_its_own_way() -> None:
     torch.manual_seed(1)
     assert drawn[0] == tuple(torch.rand(3).tolist())
     assert len(set(drawn)) == 3
-
-
-def test_random_states_of_another_number_of_processes_are_made_anew() -> None:
-    tensors = pack(Single(nn.Linear(2, 2)), [], SINGLE_PROCESS)
-    drawn = []
-    for rank, step in ((0, 5), (0, 5), (1, 5), (0, 6)):
-        torch.rand(3)
-        unpack(tensors, Single(nn.Linear(2, 2)), [], group_of(rank, 2), seed=(1, step))
-        drawn.append(torch.rand(3).tolist())
-    assert drawn[0] == drawn[1]
-    assert len({tuple(numbers) for numbers in drawn}) == 3
-    unpack(tensors, Single(nn.Linear(2, 2)), [], SINGLE_PROCESS, seed=(1, 5))
-    assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
-
-
-def test_random_states_of_more_processes_are_made_anew() -> None:
-    single = Single(nn.Linear(2, 2))
-    tensors = pack(single, [], SINGLE_PROCESS)
-    unpack(tensors | {"random.cpu.1": tensors["random.cpu"]}, single, [], SINGLE_PROCESS, seed=(1, 5))
-    assert torch.initial_seed() == seed_of(1, 5, 0)
-    assert not torch.equal(torch.get_rng_state(), tensors["random.cpu"])
-
-
-def test_a_state_of_a_gpu_is_read_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda _: pytest.fail("it was set"))
-    single = Single(nn.Linear(2, 2))
-    tensors = pack(single, [], SINGLE_PROCESS)
-    unpack(tensors | {"random.cuda": torch.zeros(16, dtype=torch.uint8)}, single, [], SINGLE_PROCESS, seed=(1, 5))
-    assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
-
-
-def test_a_state_of_the_cpu_is_read_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    single = Single(nn.Linear(2, 2))
-    tensors = pack(single, [], SINGLE_PROCESS)
-    seeds: list[int] = []
-    monkeypatch.setattr(states, "_on_a_gpu", lambda _: True)
-    monkeypatch.setattr(torch.cuda, "manual_seed", seeds.append)
-    unpack(tensors, single, [], SINGLE_PROCESS, seed=(1, 5))
-    assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
-    assert seeds == [seed_of(1, 5, 0)]  # not the numbers that the run began with
-
-
-def test_a_run_on_the_cpu_leaves_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: pytest.fail("it was asked"))
-    assert "random.cuda" not in pack(Single(nn.Linear(2, 2)), [], SINGLE_PROCESS)
 
 
 @pytest.fixture

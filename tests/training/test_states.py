@@ -1,4 +1,4 @@
-"""When a training state is saved, and when the run goes on without it."""
+"""When a training state is saved, when the run goes on without it, and which random numbers follow it."""
 
 from pathlib import Path
 from typing import Any
@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 import torch
 from small_updates import CPU, small_model
+from torch import nn
 
 from translate.config.training import TrainingConfig
+from translate.distributed.parallel import Single
+from translate.distributed.processes import SINGLE_PROCESS, Processes, seed_of
+from translate.training import states as states_module
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
-from translate.training.processes import SINGLE_PROCESS
-from translate.training.states import MOMENT, States
+from translate.training.states import MOMENT, States, pack, unpack
 from translate.training.tracking import Bar
 from translate.training.writer import Writer
 
@@ -108,3 +111,52 @@ def test_a_run_that_is_stopped_saves_what_no_state_has_unless_one_is_being_writt
     store.left, states.saved_step = left, saved_step
     states.save_before_stopping()
     assert (store.saved, capsys.readouterr().err) == (saved, said)
+
+
+def test_random_states_of_another_number_of_processes_are_made_anew() -> None:
+    tensors = pack(Single(nn.Linear(2, 2)), [], SINGLE_PROCESS)
+    drawn = []
+    processes = Processes()
+    processes.count = 2
+    for rank, step in ((0, 5), (0, 5), (1, 5), (0, 6)):
+        processes.rank = rank
+        torch.rand(3)
+        unpack(tensors, Single(nn.Linear(2, 2)), [], processes, seed=(1, step))
+        drawn.append(torch.rand(3).tolist())
+    assert drawn[0] == drawn[1]
+    assert len({tuple(numbers) for numbers in drawn}) == 3
+    unpack(tensors, Single(nn.Linear(2, 2)), [], SINGLE_PROCESS, seed=(1, 5))
+    assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
+
+
+def test_random_states_of_more_processes_are_made_anew() -> None:
+    single = Single(nn.Linear(2, 2))
+    tensors = pack(single, [], SINGLE_PROCESS)
+    unpack(tensors | {"random.cpu.1": tensors["random.cpu"]}, single, [], SINGLE_PROCESS, seed=(1, 5))
+    assert torch.initial_seed() == seed_of(1, 5, 0)
+    assert not torch.equal(torch.get_rng_state(), tensors["random.cpu"])
+
+
+def test_a_state_of_a_gpu_is_read_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda _: pytest.fail("it was set"))
+    single = Single(nn.Linear(2, 2))
+    tensors = pack(single, [], SINGLE_PROCESS)
+    unpack(tensors | {"random.cuda": torch.zeros(16, dtype=torch.uint8)}, single, [], SINGLE_PROCESS, seed=(1, 5))
+    assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
+
+
+def test_a_state_of_the_cpu_is_read_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    single = Single(nn.Linear(2, 2))
+    tensors = pack(single, [], SINGLE_PROCESS)
+    seeds: list[int] = []
+    monkeypatch.setattr(states_module, "_on_a_gpu", lambda _: True)
+    monkeypatch.setattr(torch.cuda, "manual_seed", seeds.append)
+    unpack(tensors, single, [], SINGLE_PROCESS, seed=(1, 5))
+    assert torch.equal(torch.get_rng_state(), tensors["random.cpu"])
+    assert seeds == [seed_of(1, 5, 0)]  # not the numbers that the run began with
+
+
+def test_a_run_on_the_cpu_leaves_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: pytest.fail("it was asked"))
+    assert "random.cuda" not in pack(Single(nn.Linear(2, 2)), [], SINGLE_PROCESS)
