@@ -84,11 +84,7 @@ NAN = math.nan
         ("loss", [found(1.0, bleu=1.0, accuracy=0.5), found(2.0, bleu=2.0, accuracy=0.6)], 1),
         ("bleu", [found(1.0, bleu=34.611), found(2.0, bleu=34.621)], 2),
         ("bleu", [found(1.0, bleu=34.611), found(2.0, bleu=34.614)], 1),  # shown as equal: the loss decides
-        (
-            "bleu",
-            [found(3.0), found(2.0), found(1.0)],
-            3,
-        ),  # as with short or unspaced targets, whose BLEU is 0 for long
+        ("bleu", [found(3.0), found(2.0), found(1.0)], 3),  # all 0, as BLEU long is for short or unspaced targets
         ("accuracy", [found(1.0, accuracy=0.7312), found(2.0, accuracy=0.7349)], 2),
         ("accuracy", [found(2.0), found(1.0)], 2),
         *((best, [found(NAN), found(2.0), found(3.0)], 2) for best in ("loss", "bleu", "accuracy")),
