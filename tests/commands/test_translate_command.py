@@ -242,6 +242,8 @@ def test_what_is_translated_is_given_out_before_more_is_read(
     typing: bool, select: Any, translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "select", select)
+    if select is no_sockets:
+        monkeypatch.delattr(os, "set_blocking")  # which Windows has only from Python 3.12 on
     output = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output))
     blocks = iter([b"el gato\nel", b" perro\n", b"el ni\xc3", b"\xb1o", b""])

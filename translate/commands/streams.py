@@ -5,6 +5,7 @@ import argparse
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -124,19 +125,16 @@ def wait_for_more(stream: "BufferedReader") -> None:
     A signal that arrives just before a read does not interrupt it: Python has looked for signals, and the operating
     system does not know yet that it has to wake anybody. With a descriptor that becomes readable, none is missed.
     """
-    reading, writing = os.pipe()
-    try:
-        os.set_blocking(writing, False)
-        previous = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    reading, writing = socket.socketpair()  # Not a pipe: before Python 3.12, Windows can make none that never blocks.
+    with reading, writing:
+        writing.setblocking(False)
+        previous = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         try:
             with suppress(OSError, ValueError):
-                while stream.fileno() not in select([stream.fileno(), reading], [], [])[0]:
-                    os.read(reading, 1)
+                while stream.fileno() not in select([stream.fileno(), reading.fileno()], [], [])[0]:
+                    reading.recv(1)
         finally:
             signal.set_wakeup_fd(previous)
-    finally:
-        os.close(reading)
-        os.close(writing)
 
 
 def more_has_arrived(stream: "BufferedReader") -> bool:
