@@ -321,6 +321,26 @@ def test_what_was_written_is_kept_though_it_was_not_on_the_disk_yet(tmp_path: Pa
     assert (tmp_path / "out.part1").read_text(encoding="utf-8") == "one\ntwo\n"
 
 
+def test_a_file_is_closed_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows would refuse."""
+    rename, files = Path.rename, []
+
+    def rename_closed(self: Path, target: Path) -> Path:
+        assert [file.closed for file in files] == [True]
+        return rename(self, target)
+
+    def write_and_stop() -> None:
+        with streams.open_output(tmp_path / "out") as output:
+            files.append(output)
+            output.write("one\n")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "rename", rename_closed)
+    with pytest.raises(KeyboardInterrupt):
+        write_and_stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.part1"]
+
+
 def test_ctrl_c(translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt

@@ -215,7 +215,7 @@ def is_open_as(path: Path, stream: TextIO | None) -> bool:
 def keep_part(text: TextIO, place: Path, path: Path) -> None:
     """Keep the lines finished before an error in a file beside the intended one, and say so."""
     with suppress(OSError):  # If the disk is full, keep what is already on it.
-        text.flush()
+        text.close()  # Windows renames no file that is open.
     lines = place.read_bytes()
     lines = lines[: lines.rfind(b"\n") + 1]
     if not lines:
