@@ -11,6 +11,7 @@ from torch import nn
 from translate.config.training import TrainingConfig
 from translate.distributed.parallel import Single
 from translate.distributed.processes import SINGLE_PROCESS, Processes, seed_of
+from translate.system.uncompiled import Adam
 from translate.training import states as states_module
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
@@ -135,6 +136,20 @@ def test_random_states_of_more_processes_are_made_anew() -> None:
     unpack(tensors | {"random.cpu.1": tensors["random.cpu"]}, single, [], SINGLE_PROCESS, seed=(1, 5))
     assert torch.initial_seed() == seed_of(1, 5, 0)
     assert not torch.equal(torch.get_rng_state(), tensors["random.cpu"])
+
+
+def test_an_optimizer_goes_on_with_copies_of_a_state() -> None:
+    """The state's tensors are maps of its file."""
+    single = Single(nn.Linear(2, 2))
+    optimizer = Adam(single.model.parameters(), fused=True)
+    single.model(torch.ones(2)).sum().backward()
+    optimizer.step()
+    tensors = pack(single, [optimizer], SINGLE_PROCESS)
+    unpack(tensors, single, [optimizer], SINGLE_PROCESS, seed=(1, 5))
+    saved = {name: tensor.clone() for name, tensor in tensors.items() if name.startswith("optimizer.0.")}
+    optimizer.step()
+    assert {name.rpartition(".")[2] for name in saved} == {"step", "exp_avg", "exp_avg_sq"}
+    assert all(torch.equal(tensors[name], tensor) for name, tensor in saved.items())
 
 
 def test_a_state_of_a_gpu_is_read_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

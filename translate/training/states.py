@@ -134,7 +134,10 @@ def unpack(
             index, key = name.split(".")[2:]
             value, parameter = tensors[name], parameters[int(index)]
             # The optimizer's step count is a scalar; all other state has the shape of the parameter.
-            state.setdefault(int(index), {})[key] = parallel.part_of(value, parameter) if value.ndim else value
+            own = parallel.part_of(value, parameter) if value.ndim else value
+            # The optimizer keeps what it is given. Without a copy, that would be a map of the file, which Windows does
+            # not remove meanwhile, and whose room on the disk is not free until the run ends.
+            state.setdefault(int(index), {})[key] = own.clone()
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     if sum(name.startswith(_random("cpu", 0)) for name in tensors) != processes.count:
         torch.manual_seed(seed_of(*seed, processes.rank))
