@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from own_logging import own_logging
 
 from translate.commands import split
 from translate.config.loading import dump_config, load_config
@@ -78,7 +79,8 @@ def test_a_corpus_is_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (shown,) = (line for block in snippets("") for line in block.splitlines() if "scripts/split.py" in line)
     python, script, *arguments = shlex.split(shown, comments=True)
     assert (python, script) == ("python", "scripts/split.py")
-    assert split.main(arguments) == 0
+    with own_logging():
+        assert split.main(arguments) == 0
     pairs = [
         open_pair(tmp_path / f"FOLDER/{name}.XX", tmp_path / f"FOLDER/{name}.YY").in_memory()
         for name in ("train", "val", "test")
