@@ -148,13 +148,12 @@ def test_a_disk_that_is_full_at_the_end_leaves_no_file(
 
     class OnFullDisk(io.FileIO):
         def write(self, content: Any) -> int:
-            if Path(str(self.name)).name == full:
-                raise OSError(28, "No space left on device")
-            return super().write(content)
+            raise OSError(28, "No space left on device")
 
     @contextmanager
     def opened(path: Path) -> Iterator[BinaryIO]:
-        with atomic_file(path) as place, io.BufferedWriter(OnFullDisk(place, "w")) as file:
+        kind = OnFullDisk if path.name == full else io.FileIO
+        with atomic_file(path) as place, io.BufferedWriter(kind(place, "w")) as file:
             yield file
 
     monkeypatch.setattr(holdout, "atomic_open", opened)

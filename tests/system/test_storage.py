@@ -15,6 +15,7 @@ from torch import Tensor
 
 from translate.errors import CheckpointError
 from translate.system import storage
+from translate.system.files import atomic_file
 from translate.system.storage import read_tensors, tensor_files, write_tensors
 
 VALUES: dict[str, Any] = {"name": "Hündin 犬", "list": [1, 2.5, None, True], "inner": {"empty": {}, "quote": '"\\\n'}}
@@ -67,6 +68,14 @@ def test_what_gets_the_name_has_reached_the_disk(path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "fsync", noted)
     write_tensors(path, tensors(), VALUES)
     assert (path.stat().st_ino, path.stat().st_size) in synced
+
+
+def test_a_file_that_is_being_written_has_no_much_longer_path(tmp_path: Path) -> None:
+    """A path on Windows has 259 characters at most, also that of the folder of encoded text."""
+    path = tmp_path / f"text-{64 * '0'}-source-offsets.npy"
+    with atomic_file(path) as file:
+        assert len(str(file)) < len(str(path)) + 20
+    assert path.is_file()
 
 
 def test_its_mode_is_that_of_other_files(path: Path) -> None:

@@ -33,7 +33,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     # leave its folder behind.
     try:
         folder.mkdir()
-        file = folder / path.name
+        file = folder / "new"  # Windows allows whole paths of 259 characters, and encoded text has names of 88.
         file.touch()
         mode = file.stat().st_mode  # the user's default for new files
         yield file
