@@ -119,6 +119,17 @@ def test_slow_products_are_made_no_more_often_than_needed(monkeypatch: pytest.Mo
     assert len(products.shapes[torch.float32]) == len(products.shapes[torch.bfloat16]) == 3 * 2 * 2
 
 
+def test_a_clock_that_stands_still_for_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On Windows it goes on 64 times a second.
+    calls = count()
+    monkeypatch.setattr(precision.time, "thread_time", lambda: next(calls) // 50 / 64)
+    tensor = torch.ones(2, 2)
+    with Products() as products:
+        seconds = precision._seconds_of_products(tensor, tensor)
+    uses = len(products.shapes[torch.float32]) / 3
+    assert (uses, seconds) == (50, 1 / 64 / 50)
+
+
 @pytest.mark.parametrize(("seconds", "rows"), [(0.9, {10}), (0.2, {10, 100})])  # without an instruction; hardly slower
 def test_a_hopeless_arithmetic_is_tried_with_few_rows(
     seconds: float, rows: set[int], monkeypatch: pytest.MonkeyPatch

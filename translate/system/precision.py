@@ -88,12 +88,13 @@ def _relative_speed(rows: int, width: int, attempts: int) -> float:
 def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
     """CPU time of the three products of a linear layer, in the forward and backward pass: the mean of several uses."""
     start, seconds, uses = time.thread_time(), 0.0, 0
-    while uses < USES and seconds < MOST_SECONDS:
+    # On Windows, this clock goes on every 16 ms only.
+    while (uses < USES and seconds < MOST_SECONDS) or not seconds:
         torch.mm(x, weight)
         torch.mm(x, weight.t())
         torch.mm(x.t(), x)
         seconds, uses = time.thread_time() - start, uses + 1
-    return max(seconds, 1e-9) / uses  # The clock may be too coarse.
+    return seconds / uses
 
 
 @contextmanager
