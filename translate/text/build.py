@@ -47,28 +47,32 @@ def build_codecs(
     text: Sides = [(source_language, Rereadable(lambda: map(compose, source)))]
     if target_language is not None:
         text.append((target_language, target))
-    words = config.tokenizer if isinstance(config.tokenizer, WholeWordsConfig) else None
-    first, *others = _word_codecs(words, text, config.joint_vocabulary) if words else _piece_codecs(config, text)
-    return replace(first, composes=True), others[0] if others else _label_codec(target)
+    if isinstance(config.tokenizer, WholeWordsConfig):
+        codecs = _word_codecs(config.tokenizer, text, config.joint_vocabulary)
+    else:
+        codecs = _piece_codecs(config, text)
+    source_codec = replace(codecs[0], composes=True)
+    target_codec = _label_codec(target) if target_language is None else codecs[1]
+    return source_codec, target_codec
 
 
-def _word_codecs(words: WordTokenizerConfig | WhitespaceTokenizerConfig, text: Sides, joint: bool) -> list[Codec]:
+def _word_codecs(config: WordTokenizerConfig | WhitespaceTokenizerConfig, text: Sides, joint: bool) -> list[Codec]:
     languages = [language for language, _ in text]
     tokenizers: Sequence[Words]
-    match words:
+    match config:
         case WordTokenizerConfig():
-            tokenizers = _spacy_tokenizers(words, languages)
+            tokenizers = _spacy_tokenizers(config, languages)
         case WhitespaceTokenizerConfig():
-            tokenizers = [WhitespaceTokenizer(language, words.lowercase) for language in languages]
+            tokenizers = [WhitespaceTokenizer(language, config.lowercase) for language in languages]
     learned = [_learn(tokenizer, lines) for tokenizer, (_, lines) in zip(tokenizers, text, strict=True)]
     if joint:
         together = sum((counts for _, counts in learned), Counter[str]())
         learned = [(tokenizer, together) for tokenizer, _ in learned]
-    return [Codec(tokenizer, _vocabulary(words, counts)) for tokenizer, counts in learned]
+    return [Codec(tokenizer, _vocabulary(config, counts)) for tokenizer, counts in learned]
 
 
-def _spacy_tokenizers(words: WordTokenizerConfig, languages: Sequence[str]) -> list[WordTokenizer]:
-    models = (words.source_model, words.target_model)
+def _spacy_tokenizers(config: WordTokenizerConfig, languages: Sequence[str]) -> list[WordTokenizer]:
+    models = (config.source_model, config.target_model)
     for model in filter(None, models):
         if "/" in model and not Path(model).is_absolute():
             # spaCy would look for it in the working directory, now and whenever the finished model gets text.
@@ -76,7 +80,7 @@ def _spacy_tokenizers(words: WordTokenizerConfig, languages: Sequence[str]) -> l
                 f"spaCy model {model!r} (text.tokenizer.source_model or target_model) is a folder: give its whole path"
             )
     tokenizers = [
-        WordTokenizer(language, model, words.lowercase)
+        WordTokenizer(language, model, config.lowercase)
         for language, model in zip(languages, models, strict=False)  # no target side if it holds labels
     ]
     for tokenizer in tokenizers:  # All of them first: counting the words of one side may take minutes.
@@ -106,7 +110,9 @@ def _learn(tokenizer: Words, lines: Iterable[str]) -> tuple[Words, Counter[str]]
         for words, neighbours in counted:
             counts.update(words)
             spacing.update(neighbours)
-    return replace(tokenizer, spacing=spacing.learn()) if isinstance(tokenizer, WordTokenizer) else tokenizer, counts
+    if isinstance(tokenizer, WordTokenizer):
+        tokenizer = replace(tokenizer, spacing=spacing.learn())
+    return tokenizer, counts
 
 
 def _count(tokenizer: Words, task: tuple[bool, list[str]]) -> tuple[Counter[str], SpacingCounts]:
