@@ -58,7 +58,7 @@ class Codec:
         return [token for token in self.tokenize(line) if token not in self.vocabulary]
 
     def known(self, ids: Iterable[int]) -> tuple[int, int]:
-        """How many of the ids are not UNK, and out of how many; beside UNK, white space is not counted."""
+        """How many of the ids are not UNK, and how many there are. If one is UNK, white space counts in neither."""
         ids = list(ids)
         unknown = sum(each == UNK for each in ids)
         if not unknown:

@@ -19,7 +19,7 @@ WITH_WORDS = {"bpe", "wordpiece", "unigram"}
 UNKNOWN, UNKNOWN_ID = "<unk>", 0  # the library's; a Vocabulary has its own
 CONTINUES = "##"  # WordPiece's prefix for pieces that continue a word
 PARALLEL = "TOKENIZERS_PARALLELISM"  # the environment variable that the library reads before each of its tasks
-ASKED = os.environ.get(PARALLEL)
+ASKED = os.environ.get(PARALLEL)  # what the user has set it to, if anything
 BYTES = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)}
 
 
@@ -108,12 +108,18 @@ class PieceTokenizer:
     def join(self, tokens: Sequence[str]) -> str:
         """The text of these pieces. Bytes that are not UTF-8 become U+FFFD."""
         text = _written(tokens)
-        text = text.removeprefix(" ") if self.kind in WITH_WORDS else text
+        if self.kind in WITH_WORDS:
+            text = text.removeprefix(" ")
         return text if self.truecaser is None else self.truecaser.undo(text)
 
     def to_dict(self) -> dict[str, Any]:
-        values = {"kind": self.kind, "language": self.language, "lowercase": self.lowercase, "state": self.state}
-        return values | {"truecaser": self.truecaser and sorted(self.truecaser.lowered)}
+        return {
+            "kind": self.kind,
+            "language": self.language,
+            "lowercase": self.lowercase,
+            "state": self.state,
+            "truecaser": None if self.truecaser is None else sorted(self.truecaser.lowered),
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "PieceTokenizer":

@@ -107,11 +107,14 @@ class Spacing:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Spacing":
-        alternating, joins_left, joins_right = (
-            frozenset(data[name]) for name in ("alternating", "joins_left", "joins_right")
+        return cls(
+            alternating=frozenset(data["alternating"]),
+            joins_left=frozenset(data["joins_left"]),
+            joins_right=frozenset(data["joins_right"]),
+            joined=frozenset((left, right) for left, right in data["joined"]),
+            spaced=frozenset((left, right) for left, right in data["spaced"]),
+            unspaced=data.get("unspaced", False),
         )
-        joined, spaced = (frozenset((left, right) for left, right in data[name]) for name in ("joined", "spaced"))
-        return cls(alternating, joins_left, joins_right, joined, spaced, data.get("unspaced", False))
 
 
 class SpacingCounts:

@@ -23,10 +23,10 @@ HELPERS = {"ja": ("SudachiPy", "SudachiDict-core"), "ko": ("natto-py",), "th": (
 # spaCy's time grows with the square of the length of a run without spaces, such as a line of dashes: minutes for 20,000
 # characters. Such runs are therefore split into parts of this many characters first.
 LONGEST_RUN = 1000
+LONG_RUN = re.compile(rf"\S{{{LONGEST_RUN + 1},}}")
 # spaCy keeps half a kilobyte for each word that it has seen, and forgets none; large corpora have millions. After so
 # many new ones, its tokenizer is made anew, which takes 30 ms.
 MOST_WORDS = 100_000
-LONG_RUN = re.compile(rf"\S{{{LONGEST_RUN + 1},}}")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ class WordTokenizer:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        return ("spacy", *HELPERS.get(base_code(self.language), ())) if self.model is None else ("spacy", self.model)
+        if self.model is not None:
+            return ("spacy", self.model)
+        return ("spacy", *HELPERS.get(base_code(self.language), ()))
 
     def check(self) -> None:
         """ConfigError if spaCy cannot be imported, does not know the language, or lacks the model or a package."""
