@@ -70,19 +70,17 @@ def warn_of_swapped_sides(train: TextPair, valid: TextPair) -> None:
     """Warn if the words of each side of the validation text are mostly those of the other side of the training text."""
     if min(len(train.source), len(valid.source)) < FEWEST:
         return
-    of_training = [set(_first_words(side)) for side in (train.source, train.target)]
-    of_validation = [_first_words(side) for side in (valid.source, valid.target)]
-    own, other = (
-        [sum(word in known for word in words) for words, known in zip(of_validation, order, strict=True)]
-        for order in (of_training, of_training[::-1])
+    sources, targets = set(_first_words(train.source)), set(_first_words(train.target))
+    for side, own, other in ((valid.source, sources, targets), (valid.target, targets, sources)):
+        words = _first_words(side)
+        if 2 * sum(word in own for word in words) >= sum(word in other for word in words):
+            return
+    log.warning(
+        "the source of %s has the words of the target of %s, and its target those of the source: one of the two "
+        "texts has its sides swapped",
+        valid.name,
+        train.name,
     )
-    if all(2 * here < there for here, there in zip(own, other, strict=True)):
-        log.warning(
-            "the source of %s has the words of the target of %s, and its target those of the source: one of the two "
-            "texts has its sides swapped",
-            valid.name,
-            train.name,
-        )
 
 
 def _first_words(side: Iterable[str]) -> list[str]:
@@ -160,7 +158,8 @@ def count_copies(train: TextPair, valid: TextPair) -> Copies:
         if source.strip() and target.strip():
             hashes.append(hash(pair))
         if source == target and source.strip():
-            first_equal = first_equal if equal else number
+            if not equal:
+                first_equal = number
             equal += 1
         tables += "\t" in source or "\t" in target
         if pair in of_validation:

@@ -74,7 +74,8 @@ def _repeated(text: TextPair) -> NDArray[np.bool_]:
     if text.parts:
         weights = np.repeat([part.weight for part in text.parts], [part.pairs for part in text.parts])
         heaviest_first = np.argsort(-weights, kind="stable")
-    repeated[heaviest_first[np.unique(hashes[heaviest_first], return_index=True)[1]]] = False
+    _, firsts = np.unique(hashes[heaviest_first], return_index=True)
+    repeated[heaviest_first[firsts]] = False
     return repeated
 
 
