@@ -84,10 +84,10 @@ class CorpusCache:
         if found is not None:
             return found
         name = _text_name(codecs, text)
-        damaged = exists(self._folder / f"{name}.json")
+        unusable = exists(self._folder / f"{name}.json")
         lock = wait_for_lock(self._folder / f".{name}.lock", f"encoding {text.name}")
         with self._writing(), lock as alone:
-            found = None if damaged else self.find(codecs, text)  # Another process may have encoded it meanwhile.
+            found = None if unusable else self.find(codecs, text)  # Another process may have encoded it meanwhile.
             if found is not None:
                 return found
             # Temporary folders left by killed processes. If there is no lock on this file system, they may instead
@@ -134,7 +134,8 @@ class CorpusCache:
             if _digest(entry["content"]) != entry["digest"]:
                 raise ValueError("its checksum does not match")
             for package, version in entry["packages"].items():
-                if (installed := _version(package)) not in (version, None):
+                installed = _version(package)
+                if installed not in (version, None):
                     log.info(
                         "ignoring the cached file %s: it was made with %s %s, but %s is installed",
                         path,
@@ -157,15 +158,17 @@ class CorpusCache:
 
     def _mapped(self, name: str, codecs: tuple[Codec, Codec], content: Any) -> Dataset:
         """The encoded pairs whose digests are the `content` of an entry."""
-        arrays = [
-            [
-                map_array(self._folder / f"{name}-{side}-{array}.npy", digest)
-                for array, digest in zip(("ids", "offsets"), digests, strict=True)
-            ]
-            for side, digests in zip(SIDES, content, strict=True)
-        ]
-        source, target = (EncodedText(*side) for side in arrays)
+        source, target = (
+            self._mapped_side(f"{name}-{side}", digests) for side, digests in zip(SIDES, content, strict=True)
+        )
         return Dataset(source, target, labelled=codecs[1].holds_labels)
+
+    def _mapped_side(self, name: str, digests: Any) -> EncodedText:
+        """What `_encode` has written, if it has these digests."""
+        ids, offsets = digests
+        return EncodedText(
+            map_array(self._folder / f"{name}-ids.npy", ids), map_array(self._folder / f"{name}-offsets.npy", offsets)
+        )
 
     @contextmanager
     def _written(self, name: str) -> Iterator[BinaryIO]:
