@@ -81,7 +81,7 @@ def is_to_be_downloaded(root: Path) -> bool:
         return True
     except OSError:  # Reading from it will report the reason.
         return False
-    downloaded = {LOCK, *(name for file in MULTI30K_FILES for name in (file, _part(Path(file)).name))}
+    downloaded = {LOCK, *MULTI30K_FILES, *(_part(Path(file)).name for file in MULTI30K_FILES)}
     return there <= downloaded and not all(
         exists(file) and file.stat().st_size for file in map(root.joinpath, MULTI30K_FILES)
     )
@@ -106,13 +106,14 @@ def _is_there(path: Path, sha256: str) -> bool:
             lines = read_lines(candidate)
         except DataError:
             continue
-        if lines and text_sha256(lines) != sha256:
+        if not lines:
+            continue
+        if text_sha256(lines) != sha256:
             raise DataError(
                 f"{candidate} differs from Multi30k's file of that name. Move it away, or change data.root; to train "
                 "on it, set data.download=false."
             )
-        if lines:
-            return True
+        return True
     return False
 
 
@@ -142,7 +143,8 @@ def _fetch_verified(url: str, part: Path, sha256: str, timeout: float) -> None:
     for tries_left in reversed(range(TRIES)):
         try:
             resumed = _transfer(url, part, timeout)
-            return _verify(part, sha256, resumed)
+            _verify(part, sha256, resumed)
+            return
         except _TryAgainError:
             if not tries_left:
                 raise
@@ -200,7 +202,8 @@ def _verify(part: Path, sha256: str, resumed: bool) -> None:
     except DataError:
         flaw = "not a valid gzip file"
     else:
-        if lines and (found := text_sha256(lines)) == sha256:
+        found = text_sha256(lines)
+        if found == sha256:
             return
         flaw = f"unexpected content: sha256 {found[:8]}… instead of {sha256[:8]}…" if lines else "an empty file"
     part.unlink()

@@ -26,11 +26,16 @@ def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
         DataError: the file cannot be read or is empty, or a row has too few columns.
     """
     version = version_of(path)
-    needed, rows, short, problem = max(columns), 0, 0, ""
+    needed = max(columns)
+    rows = short = 0
+    problem = ""  # with the first row that is too short
     for rows, row in enumerate(without_blank_end(lines_of(path)), start=1):
-        if (found := row.count("\t") + 1) < needed:
-            short += 1
-            problem = problem or (
+        found = row.count("\t") + 1
+        if found >= needed:
+            continue
+        short += 1
+        if not problem:
+            problem = (
                 f"{path}, line {rows} has {found} column{'s' if found > 1 else ''}, with a tab between two, but "
                 f"columns {columns[0]} and {columns[1]} are needed: {excerpt(row)}"
             )

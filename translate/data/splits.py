@@ -95,7 +95,7 @@ def _scan(root: Path, source: str, target: str) -> dict[str, dict[str, Path]]:
 
 def unpacked_name(path: Path) -> str:
     """The name of a file without `.gz` or `.zst`."""
-    return path.name.removesuffix(path.suffix if path.suffix in PACKED else "")
+    return path.stem if path.suffix in PACKED else path.name
 
 
 def files_in(folder: Path) -> list[Path]:
