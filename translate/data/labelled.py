@@ -6,14 +6,7 @@ from pathlib import Path
 
 from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.digest import TextDigest, abridged, text_sha256
-from translate.data.lines import (
-    Column,
-    FileText,
-    excerpt,
-    lines_of,
-    version_of,
-    without_blank_end,
-)
+from translate.data.lines import Column, FileText, excerpt, lines_of, version_of, without_blank_end
 from translate.data.splits import (
     files_in,
     folder_and_name,
@@ -42,7 +35,7 @@ def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
     version = version_of(path)
     lines = 0
     labels: set[str] = set()
-    texts, names = TextDigest(), TextDigest()
+    text_digest, label_digest = TextDigest(), TextDigest()
     for lines, line in enumerate(without_blank_end(lines_of(path)), start=1):
         if "\t" not in line:
             raise DataError(f"{path}, line {lines} has no tab: {excerpt(line)}. Write label, tab, text.")
@@ -50,13 +43,14 @@ def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
         if label not in labels:
             _check_label(path, lines, label, known)
             labels.add(label)
-        texts.add([_text(line)])
-        names.add([label])
+        text_digest.add([_text(line)])
+        label_digest.add([label])
     if not lines:
         raise DataError(f"{path} has no text. It needs one `label<TAB>text` per line.")
     rows = FileText(path, lines, version)
-    sides, digests = (Column(rows, _text), Column(rows, _label)), (texts.hexdigest(), names.hexdigest())
-    return TextPair(path.name, *sides, *digests, _variant(len(labels), *digests), unit="texts")
+    digests = text_digest.hexdigest(), label_digest.hexdigest()
+    variant = _variant(len(labels), *digests)
+    return TextPair(path.name, Column(rows, _text), Column(rows, _label), *digests, variant, unit="texts")
 
 
 def _label(row: str) -> str:
