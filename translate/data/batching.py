@@ -225,9 +225,11 @@ class BatchPlan:
         starts = epoch.bounds[:-1]
         source, target = 1 + self.source_lengths[epoch.order], 1 + self.target_lengths[epoch.order]
         return Shapes(
-            np.diff(epoch.bounds),
-            *(np.maximum.reduceat(lengths, starts).astype(np.int64) for lengths in (source, target)),
-            *(np.add.reduceat(lengths, starts, dtype=np.int64) for lengths in (source, target)),
+            rows=np.diff(epoch.bounds),
+            source=np.maximum.reduceat(source, starts).astype(np.int64),
+            target=np.maximum.reduceat(target, starts).astype(np.int64),
+            source_tokens=np.add.reduceat(source, starts, dtype=np.int64),
+            target_tokens=np.add.reduceat(target, starts, dtype=np.int64),
         )
 
 

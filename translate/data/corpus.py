@@ -77,7 +77,8 @@ def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
     As many blank lines as both files end with are left out: some archives of Multi30k have one.
 
     Raises:
-        DataError: a file cannot be read, the text is empty, or the line counts differ.
+        DataError: a file cannot be read or has no text, the line counts differ, or the files are of two splits of
+            Multi30k.
     """
     sides = _File(source), _File(target)
     left_out = min(len(side.blank_end) for side in sides)
