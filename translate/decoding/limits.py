@@ -21,12 +21,14 @@ def most_written(model: Model | Ensemble, config: DecodingConfig, read: NDArray[
     """How many tokens, including eos, a translation may have for so many of a source, without eos."""
     # Rounded first, because 2.2 * 25 is slightly more than 55.
     most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * read, 6)) + config.max_extra + 1
+    # As a float64, NO_LIMIT (see positions.py) would be rounded up to more than int64 holds.
     return np.minimum(most, min(model.longest, 2**53)).astype(np.int64)
 
 
 def tokens_scored(model: Model | Ensemble, config: DecodingConfig) -> int:
     """How many tokens (without eos) a target may have: no search with `config` gives more, whatever the source."""
-    most = most_written(model, config, np.array([tokens_read(model, config)])).item()  # without eos, if it is cut off
+    # A translation that is cut off has no eos, but one more token in its place.
+    most = most_written(model, config, np.array([tokens_read(model, config)])).item()
     return min(most, model.longest - 1)
 
 

@@ -4,7 +4,6 @@ Dimension letters in names: B pairs of a batch, S source and T target positions,
 pairs, V target vocabulary.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -72,8 +71,11 @@ def teacher_forced(
     lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
     order = indices[np.lexsort(lengths[indices].T)]
     widths = lengths[order].max(1, initial=0)
-    workers = min(workers_for(device, widths, max_tokens), max_sentences or sys.maxsize)
-    most_rows = max_sentences and max_sentences // workers
+    workers = workers_for(device, widths, max_tokens)
+    most_rows = None
+    if max_sentences is not None:
+        workers = min(workers, max_sentences)
+        most_rows = max_sentences // workers
     bounds = split_into_batches(widths, max_tokens // workers, most_rows)
 
     @torch.inference_mode()
