@@ -39,13 +39,16 @@ def blanks_warning(unreferenced: int, sentences: int) -> str | None:
 
 def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> str | None:
     """A warning if one side writes letters with marks as one Unicode character, and the other as several."""
-    sides = _forms(hypotheses), _forms(references)
-    if any(sum(side) * 100 < len(references) for side in sides) or len({apart > whole for apart, whole in sides}) == 1:
+    translations_nfd, translations_nfc = _forms(hypotheses)
+    references_nfd, references_nfc = _forms(references)
+    fewest = min(translations_nfd + translations_nfc, references_nfd + references_nfc)
+    agree = (translations_nfd > translations_nfc) == (references_nfd > references_nfc)
+    if agree or fewest * 100 < len(references):
         return None
     return (
-        f"{sides[1][0]} references and {sides[0][0]} translations are in Unicode form NFD (letters and marks "
-        f"separate), but {sides[1][1]} and {sides[0][1]} in NFC: to BLEU these are different words. Bring the target "
-        "side of the training text and the references into the same form: uconv -x any-nfc makes it NFC"
+        f"{references_nfd} references and {translations_nfd} translations are in Unicode form NFD (letters and marks "
+        f"separate), but {references_nfc} and {translations_nfc} in NFC: to BLEU these are different words. Bring the "
+        "target side of the training text and the references into the same form: uconv -x any-nfc makes it NFC"
     )
 
 

@@ -118,7 +118,8 @@ def warn_of_misleading_scores(
     hypotheses: Sequence[str], text: TextInMemory, references: Mapping[str, Sequence[str]], language: str
 ) -> None:
     """Warn of what makes the scores of these translations misleading; names the further `references` in question."""
-    for where, target in [("", text.target), *((f"{name}: ", lines) for name, lines in references.items())]:
-        source = [] if where else text.source  # once
+    # Beside further references, the sources are not looked at again.
+    texts = [("", text.source, text.target), *((f"{name}: ", [], lines) for name, lines in references.items())]
+    for where, source, target in texts:
         for warning in filter(None, (form_warning(hypotheses, target), *text_warnings(source, target, language))):
             log.warning("%s%s", where, warning)

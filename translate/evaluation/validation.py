@@ -98,9 +98,14 @@ class Validator(ABC):
             _, (_, nll) = smoothed_loss_(logits_NV, batch.labels_N, smoothing=0.0)
             return nll.item(), correct, len(batch.labels_N)
 
-        pairs, rows = np.arange(len(self.dataset)), self.max_sentences
         found = teacher_forced(
-            model, self.dataset, pairs, measure, max_tokens=max_tokens, max_sentences=rows, check=self.check
+            model,
+            self.dataset,
+            np.arange(len(self.dataset)),
+            measure,
+            max_tokens=max_tokens,
+            max_sentences=self.max_sentences,
+            check=self.check,
         )
         nll, correct, tokens = np.sum([sums for _, sums in found], axis=0).tolist()
         return nll / tokens, correct / tokens
