@@ -161,7 +161,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
 
     ConfigError if it, or the translations beside it, would replace a file that is read, or somebody's own.
     """
-    from translate.evaluation.reports import beside, read_report
+    from translate.evaluation.reports import read_report, translations_beside
 
     name = args.source.name if args.split is None else args.split.replace("/", "-")
     path: Path = args.json or checkpoints[0].parent / f"{name}.json"
@@ -171,15 +171,16 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise ConfigError(f"cannot write a report to {folder}; name another file: --json FILE")
     read = {resolved(file) for file in (*checkpoints, args.source, *args.reference) if file is not None}
-    written = {resolved(path), resolved(beside(path))}
+    translations = translations_beside(path)
+    written = {resolved(path), resolved(translations)}
     if len(written) == 1 or read & written:
         raise ConfigError(
-            f"the report {path} and its translations {beside(path).name} would overwrite each other or an input file; "
-            "name another file: --json FILE"
+            f"the report {path} and its translations {translations.name} would overwrite each other or an input "
+            "file; name another file: --json FILE"
         )
-    if exists(beside(path)) and not exists(path):
+    if exists(translations) and not exists(path):
         raise ConfigError(
-            f"the translations would overwrite {beside(path)}, which belongs to no report; name another file: "
+            f"the translations would overwrite {translations}, which belongs to no report; name another file: "
             "--json FILE"
         )
     if not path.name.endswith(".json"):  # It might be a file of the split's text, which is found only later.

@@ -15,6 +15,6 @@ def read_report(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def beside(report: Path) -> Path:
+def translations_beside(report: Path) -> Path:
     """The file of the translations that a report is about."""
     return report.with_suffix(".txt")

@@ -16,7 +16,7 @@ from translate.data.corpus import TextInMemory
 from translate.errors import DataError
 from translate.evaluation.accuracy import LabelReport, count_labels
 from translate.evaluation.bleu import EvaluationReport, evaluate
-from translate.evaluation.reports import beside
+from translate.evaluation.reports import translations_beside
 from translate.evaluation.score_warnings import form_warning, text_warnings
 from translate.system.files import atomic_write, writing
 from translate.system.paths import commit, exists, resolved
@@ -47,7 +47,7 @@ class ScoredText:
             if not exists(path):  # If writing ends early, it may be repeated: an empty report may be overwritten.
                 path.touch()
             # To the file that a link points to, so that the link stays.
-            atomic_write(resolved(beside(path)), lines.encode())
+            atomic_write(resolved(translations_beside(path)), lines.encode())
             content = f"{report}\n".encode(errors="backslashreplace")  # Names of files need not be UTF-8.
             atomic_write(resolved(path), content)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from translate.config.schema import Config
 from translate.errors import CheckpointError
-from translate.evaluation.reports import beside, read_report
+from translate.evaluation.reports import read_report, translations_beside
 from translate.system.files import atomic_write, try_lock, writing
 from translate.system.paths import checkpoints, demo_corpus, exists, resolved
 from translate.system.storage import read_tensors, tensor_files
@@ -190,7 +190,7 @@ class RunFolder:
         for path in self.path.glob("*.json"):
             report = read_report(path)
             if report is not None and not self._is_about_others(report):
-                yield from (path, beside(path))
+                yield from (path, translations_beside(path))
 
     def _is_about_others(self, report: dict[str, Any]) -> bool:
         """Whether a report is about models elsewhere. If they have gone, this run may have been moved here."""
