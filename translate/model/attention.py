@@ -41,14 +41,19 @@ class KeysValues(NamedTuple):
 
         `rows` (int64) says which row each row of `later` continues; by default, the one in its place.
         """
-        pairs = zip(self, later, strict=True)
         if rows is None:
-            return KeysValues(*(torch.cat(pair, dim=2) for pair in pairs))
-        return KeysValues(*(_select_and_append(earlier_BHSX, rows, later_BHTX) for earlier_BHSX, later_BHTX in pairs))
+            return KeysValues(
+                torch.cat([self.keys_BHSK, later.keys_BHSK], dim=2),
+                torch.cat([self.values_BHSV, later.values_BHSV], dim=2),
+            )
+        return KeysValues(
+            _select_and_append(self.keys_BHSK, rows, later.keys_BHSK),
+            _select_and_append(self.values_BHSV, rows, later.values_BHSV),
+        )
 
     def select(self, rows: Tensor) -> "KeysValues":
         """The same for other rows of the batch; `rows` holds one index for each row wanted."""
-        return KeysValues(*(tensor.index_select(0, rows) for tensor in self))
+        return KeysValues(self.keys_BHSK.index_select(0, rows), self.values_BHSV.index_select(0, rows))
 
 
 def _select_and_append(earlier_BHSX: Tensor, rows: Tensor, later_BHTX: Tensor) -> Tensor:
@@ -109,8 +114,9 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, x_BSD: Tensor, *, start: int = 0) -> KeysValues:
         """Keys and values of every position of `x_BSD`, whose first position is `start`."""
-        x_MD, sizes = self.rows(x_BSD), x_BSD.shape[:2]
-        keys_BHSK, values_BHSV = self._split(self.key(x_MD), sizes), self._split(self.value(x_MD), sizes)
+        x_MD = self.rows(x_BSD)
+        keys_BHSK = self._split(self.key(x_MD), x_BSD.shape[:2])
+        values_BHSV = self._split(self.value(x_MD), x_BSD.shape[:2])
         return KeysValues(self._placed(keys_BHSK, self.key_norm, start), values_BHSV)
 
     def forward(

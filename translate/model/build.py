@@ -100,7 +100,7 @@ def encoder_layer(config: EncoderConfig) -> EncoderLayer:
     )
 
 
-def decoder_layer(config: EncoderConfig) -> DecoderLayer:
+def decoder_layer(config: ModelConfig) -> DecoderLayer:
     """One block of the decoder."""
     return DecoderLayer(
         self_attention=attention(config),

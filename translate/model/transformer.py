@@ -165,6 +165,7 @@ class Transformer(SourceEncoder):
         x_R1D = self.target_embedding(last_BK.reshape(-1, 1), start=state.length)
         for i, layer in enumerate(self._decoder_layers):
             x_R1D, state.past[i] = layer(x_R1D, state.past[i], state.source[i], state.source_mask_B11S, state.rows)
-        state.length, state.rows = state.length + 1, None
+        state.length += 1
+        state.rows = None
         logits_RV = self.projection(self.decoder_norm(x_R1D.squeeze(1)))
         return logits_RV.float().log_softmax(-1).unflatten(0, last_BK.shape)
