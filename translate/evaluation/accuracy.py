@@ -57,8 +57,15 @@ class LabelReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, including the warning."""
-        names = ("accuracy", "right", "texts", "most_frequent", "majority_baseline", "warning")
-        return {**{name: getattr(self, name) for name in names}, **asdict(self)}
+        return {
+            "accuracy": self.accuracy,
+            "right": self.right,
+            "texts": self.texts,
+            "most_frequent": self.most_frequent,
+            "majority_baseline": self.majority_baseline,
+            "warning": self.warning,
+            **asdict(self),
+        }
 
     def summary(self) -> str:
         """One line, with the most frequent labels."""

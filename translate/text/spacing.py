@@ -17,7 +17,7 @@ tokens are joined, except pairs that mostly had a space, and pairs of ASCII word
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -101,9 +101,16 @@ class Spacing:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, sorted."""
-        rules = {field.name: sorted(getattr(self, field.name)) for field in fields(self) if field.name != "unspaced"}
-        # `unspaced` is saved only if True: other codecs then keep the fingerprint they had before this field existed.
-        return rules | ({"unspaced": True} if self.unspaced else {})
+        rules: dict[str, Any] = {
+            "alternating": sorted(self.alternating),
+            "joins_left": sorted(self.joins_left),
+            "joins_right": sorted(self.joins_right),
+            "joined": sorted(self.joined),
+            "spaced": sorted(self.spaced),
+        }
+        if self.unspaced:  # Only then: other codecs keep the fingerprint they had before this field existed.
+            rules["unspaced"] = True
+        return rules
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Spacing":
