@@ -115,16 +115,24 @@ class TranslationValidator(Validator):
     """Measures the translations of one validation text."""
 
     @cached_property
+    def lower_cases(self) -> bool:
+        """Whether the model's text is lower-cased, and the references are not."""
+        normalized = map(self.target.tokenizer.normalize, self.text.target)
+        return has_capitals(self.text.target) and not has_capitals(normalized)
+
+    @cached_property
     def references(self) -> list[str]:
         """The references as written, but lower-cased if the model's text is."""
-        normalized = [self.target.tokenizer.normalize(line) for line in self.text.target]
-        return normalized if has_capitals(self.text.target) and not has_capitals(normalized) else self.text.target
+        if not self.lower_cases:
+            return self.text.target
+        return [self.target.tokenizer.normalize(line) for line in self.text.target]
 
     @cached_property
     def bleu_name(self) -> str:
         """BLEU, with what distinguishes it from the usual one."""
-        kind = [] if self.references is self.text.target else ["lower-cased"]
-        if (tokenizer := bleu_tokenizer(self.target.language)) != "13a":
+        kind = ["lower-cased"] if self.lower_cases else []
+        tokenizer = bleu_tokenizer(self.target.language)
+        if tokenizer != "13a":
             kind.append(f"tok:{tokenizer}")
         return f"BLEU ({', '.join(kind)})" if kind else "BLEU"
 
