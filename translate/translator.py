@@ -169,7 +169,7 @@ class Translator:
             )
         warn_of_sources(self.saved, sources, self._limits(settings), first_line)
         found = self._in_batches_that_fit.with_settings(
-            lambda settings: search(self.model, sources, settings, n_best=n, first=first_line - 1),
+            lambda settings: search(self.model, sources, settings, n_best=n, first_number=first_line - 1),
             settings,
             self.model,
             map(len, sources),

@@ -78,7 +78,7 @@ def test_a_beam_of_one_is_greedy_search(alpha: float) -> None:
 def test_the_batch_changes_nothing(settings: dict[str, Any], seed: int) -> None:
     model, sources = random_model(seed), random_sources(128)
     n_best = settings.get("beam_size", 1)
-    alone = [search(model, [s], config(**settings), n_best=n_best, first=i)[0] for i, s in enumerate(sources)]
+    alone = [search(model, [s], config(**settings), n_best=n_best, first_number=i)[0] for i, s in enumerate(sources)]
     assert len({hypotheses[0].tokens for hypotheses in alone}) > 64
     assert {hypotheses[0].finished for hypotheses in alone} == {True, False}
     for tokens in (100, 10_000):
@@ -102,10 +102,10 @@ def test_two_workers_find_the_same_as_one(search_by: str, two_threads: None, mon
     start = model.start
     monkeypatch.setattr(model, "start", lambda *batch: searchers.add(current_thread().name) or start(*batch))
     settings = config(search=search_by, batch_tokens=60)
-    found = search(model, sources, settings, first=7)
+    found = search(model, sources, settings, first_number=7)
     assert searchers <= {"MainThread", "worker_0"}
     torch.set_num_threads(1)
-    for some, others in zip(found, search(model, sources, settings, first=7), strict=True):
+    for some, others in zip(found, search(model, sources, settings, first_number=7), strict=True):
         assert_alike(some, others)
 
 
@@ -168,7 +168,7 @@ def test_samples_hang_on_the_seed_and_the_place_of_the_line() -> None:
     model, sources = random_model(), [[4, 5, 6]] * 40
     samples = search(model, sources, config(search="sample"), n_best=2)
     assert len({h.tokens for hypotheses in samples for h in hypotheses}) > 30
-    assert search(model, sources[7:], config(search="sample"), n_best=2, first=7) == samples[7:]
+    assert search(model, sources[7:], config(search="sample"), n_best=2, first_number=7) == samples[7:]
     assert search(model, sources, config(search="sample", seed=2), n_best=2) != samples
 
 

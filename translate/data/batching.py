@@ -96,23 +96,23 @@ class Pairs(Protocol):
 def make_batch(pairs: Pairs, indices: Sequence[int] | Indices) -> Batch:
     """The `pairs` at `indices`, padded to the longest of each side."""
     lines = np.asarray(indices, dtype=np.int64)
-    source_ids, lengths = pairs.source.gather(lines)
-    places_B = np.arange(len(lines))
-    source_BS, source_mask_BS = _padded(source_ids, lengths, 1)
-    source_BS[places_B, lengths] = EOS
-    source_mask_BS[places_B, lengths] = True
+    rows_B = np.arange(len(lines))
+    source_ids, source_lengths_B = pairs.source.gather(lines)
+    source_BS, source_mask_BS = _padded(source_ids, source_lengths_B, 1)
+    source_BS[rows_B, source_lengths_B] = EOS
+    source_mask_BS[rows_B, source_lengths_B] = True
 
-    target_ids, lengths = pairs.target.gather(lines)
+    target_ids, target_lengths_B = pairs.target.gather(lines)
     end = 0 if pairs.labelled else 1
-    labels_BT, target_mask_BT = _padded(target_ids, lengths, end)
+    labels_BT, target_mask_BT = _padded(target_ids, target_lengths_B, end)
     target_BT = np.full_like(labels_BT, PAD)
     target_BT[:, 1:] = labels_BT[:, :-1]
     target_BT[:, 0] = BOS
     if pairs.labelled:
         labels_BT -= len(SPECIALS)
     else:
-        labels_BT[places_B, lengths] = EOS
-        target_mask_BT[places_B, lengths] = True
+        labels_BT[rows_B, target_lengths_B] = EOS
+        target_mask_BT[rows_B, target_lengths_B] = True
     tensors = source_BS, source_mask_BS, target_BT, target_mask_BT, labels_BT[target_mask_BT]
     return Batch(*map(torch.from_numpy, tensors))
 

@@ -36,13 +36,13 @@ def search(
     config: DecodingConfig,
     *,
     n_best: int = 1,
-    first: int = 0,
+    first_number: int = 0,
     check: Callable[[], None] = no_check,
 ) -> list[list[Hypothesis]]:
     """The `n_best` translations of each source (ids without bos and eos), best first.
 
-    `first` is the number of the first source among all lines of a text that is translated in portions: what is sampled
-    for a line depends on its number.
+    `first_number` is the number of the first source, counted from 0, among all lines of a text that is translated in
+    portions: what is sampled for a line depends on its number.
 
     A source without tokens has one empty translation; of one with too many, only `tokens_read` are read. Search runs
     in float32, so that a translation does not depend on its batch (unless two are as probable as each other but for
@@ -62,8 +62,9 @@ def search(
     batches = [order[start:stop] for start, stop in bounds]
 
     def search_places(places: NDArray[np.integer], check: Callable[[], None]) -> list[list[Hypothesis]]:
+        numbers = first_number + places
         with autocast(torch.float32, device):
-            return _search_batch(model, [sources[place] for place in places], first + places, config, n_best, check)
+            return _search_batch(model, [sources[place] for place in places], numbers, config, n_best, check)
 
     found = [[Hypothesis((), 0.0, 0.0, finished=True)] for _ in sources]
     for places, results in zip(batches, divided(search_places, batches, workers, check), strict=True):
