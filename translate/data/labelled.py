@@ -103,8 +103,8 @@ def find_labelled_split(root: Path, split: str) -> Path:
             return path
     state = what_is_there(folder, last, list(found)) + what_is_no_file(root, [f"{split}{ENDING}"])
     raise DataError(
-        f"No labelled split {split!r} in {root}: looked for {split}.tsv, plain, .gz or .zst{or_under(names)}. {state} "
-        "Set data.root (--data-root) to the folder that has it."
+        f"No labelled split {split!r} in {root}: looked for {split}{ENDING}, plain, .gz or .zst{or_under(names)}. "
+        f"{state} Set data.root (--data-root) to the folder that has it."
     )
 
 

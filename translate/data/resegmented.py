@@ -153,7 +153,7 @@ class ResegmentedDataset:
             work = partial(_fill, [recutter for recutter in self.recutters if recutter])
             try:
                 with closing(in_processes(work, tasks(), self.helpers)) as answers:
-                    for source, *target in answers:
+                    for source, *target in answers:  # no target if it holds labels
                         pairs, lines = waiting.popleft()
                         yield ResegmentedPairs(
                             GatheredText.of(source, lines),
@@ -162,6 +162,7 @@ class ResegmentedDataset:
                         )
             except DataError as error:
                 log.warning("%s. From now on updates wait while BPE-dropout segments their text", error)
+        # What no helper has done: all of it without any, or the rest after they have failed.
         yield from (pairs for pairs, _ in waiting)
         yield from (self.epoch(number) for number, _ in rest)
 
