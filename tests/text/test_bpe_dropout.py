@@ -40,7 +40,7 @@ def recut(codec: Codec, line: str, share: float, seed: int = 0) -> list[int]:
 
 
 @given(codecs, texts)
-@example(CODEC, "\ue000\ue000lowest狗\ue001er")
+@example(CODEC, "\U00020000\U00020000lowest狗\U00020001er")
 def test_nothing_left_out_is_plain_bpe(codec: Codec, line: str) -> None:
     assert recut(codec, line, 0.0) == codec.encode([line])[0]
 
@@ -50,10 +50,17 @@ def test_everything_left_out_is_characters(line: str) -> None:
     assert recut(CODEC, line, 1.0) == CODEC.vocabulary.ids(f" {CODEC.prepare(line)}")
 
 
-def test_the_text_may_have_private_characters() -> None:
-    codec = learned(["\ue000 \ue000", "b"])
-    assert codec.tokenize("\ue000") == [" \ue000"]
-    assert recut(codec, "\ue000 狗 \ue001b", 0.0) == codec.encode(["\ue000 狗 \ue001b"])[0]
+def test_the_text_may_have_the_rarest_ideographs() -> None:
+    codec = learned(["\U00020000 \U00020000", "b"])
+    assert codec.tokenize("\U00020000") == [" \U00020000"]
+    assert recut(codec, "\U00020000 狗 \U00020001b", 0.0) == codec.encode(["\U00020000 狗 \U00020001b"])[0]
+
+
+def test_unknown_letters_end_no_part() -> None:
+    """Text without spaces is cut after every 64 letters, counted from the beginning of a run."""
+    codec = learned(["我们今天去学校" * 3] * 20)
+    line = "我们今天龘" + "我们今天去学校" * 20
+    assert recut(codec, line, 0.0) == codec.encode([line])[0]
 
 
 @given(texts, st.floats(0, 1), st.integers(0, 9))

@@ -15,7 +15,7 @@ from translate.text.vocabulary import UNK
 
 CACHED = 2**15  # entries of each of the two caches, by part of a line and by state of a word: some tens of MB
 LONGEST_CACHED = 16  # characters: longer parts, as in languages without spaces, hardly recur and take much memory
-PRIVATE = range(0xE000, 0xF900)  # code points to which Unicode gives no meaning
+IDEOGRAPHS = range(0x20000, 0x2A6E0)  # more letters, most of them very rare, than any vocabulary has
 
 Word = tuple[int, ...]  # the ids of the pieces of a part of a line, at some step between characters and final pieces
 Merge = tuple[int, int]  # the place of the left one of two pieces in a word, and the id of the piece that they become
@@ -34,8 +34,8 @@ class BpeDropout:
         self._tokenizer = codec.tokenizer
         self._vocabulary = codec.vocabulary
         self._share = share
-        # No piece contains it, so it becomes unknown again.
-        self._unknown = next(character for character in map(chr, PRIVATE) if character not in codec.vocabulary)
+        # Stands for unknown characters, most of which are letters, too. No piece contains it, so it is unknown again.
+        self._unknown = next(character for character in map(chr, IDEOGRAPHS) if character not in codec.vocabulary)
         self._falls_back = next(iter(BYTES)) in codec.vocabulary
         merges = [codec.vocabulary.ids([left, right, left + right]) for left, right in codec.tokenizer.merges]
         self._merges = {(left, right): (rank, joined) for rank, (left, right, joined) in enumerate(merges)}
@@ -46,7 +46,11 @@ class BpeDropout:
         return BpeDropout, (self._codec, self._share)  # Caches cannot be pickled.
 
     def recut(self, ids: Iterable[int], random: Random) -> list[int]:
-        """Other ids for a line, given those of the codec; the same ones if no merge is left out."""
+        """Other ids for a line, given those of the codec; the same ones if no merge is left out.
+
+        (Not always the same around an unknown character that is no letter, as its kind is not known any more: a
+        combining mark after it may be cut off otherwise, or the letters around it, if there are more than 64 of them.)
+        """
         pieces = [self._unknown if index == UNK else self._vocabulary.tokens[index] for index in ids]
         return list(chain.from_iterable(self._cut(part, random) for part in self._tokenizer.parts(pieces)))
 
