@@ -36,7 +36,7 @@ def test_padding_rows_have_no_part_in_any_gradient() -> None:
         layer = FeedForward(d_model=8, hidden=16, activation=nn.GELU(), dropout=0.0)
         for number, parameter in enumerate(layer.parameters()):  # Biases, too: they alone reach the further rows.
             nn.init.normal_(parameter, generator=torch.Generator().manual_seed(number))
-        layer.rows.multiple = multiple
+        layer.as_rows.multiple = multiple
         x_BTD = torch.linspace(-1, 1, 3 * 5 * 8).view(3, 5, 8).requires_grad_()
         in_bfloat16(layer, x_BTD).float().square().sum().backward()
         gradients.append([x_BTD.grad, *(parameter.grad for parameter in layer.parameters())])

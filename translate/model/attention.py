@@ -36,19 +36,19 @@ class KeysValues(NamedTuple):
         """The number of positions."""
         return self.keys_BHSK.shape[2]
 
-    def append(self, later: "KeysValues", rows: Tensor | None = None) -> "KeysValues":
+    def append(self, later: "KeysValues", parents: Tensor | None = None) -> "KeysValues":
         """The same with further positions appended, for decoding token by token.
 
-        `rows` (int64) says which row each row of `later` continues; by default, the one in its place.
+        `parents` (int64) says which row each row of `later` continues; by default, the one in its place.
         """
-        if rows is None:
+        if parents is None:
             return KeysValues(
                 torch.cat([self.keys_BHSK, later.keys_BHSK], dim=2),
                 torch.cat([self.values_BHSV, later.values_BHSV], dim=2),
             )
         return KeysValues(
-            _select_and_append(self.keys_BHSK, rows, later.keys_BHSK),
-            _select_and_append(self.values_BHSV, rows, later.values_BHSV),
+            _select_and_append(self.keys_BHSK, parents, later.keys_BHSK),
+            _select_and_append(self.values_BHSV, parents, later.values_BHSV),
         )
 
     def select(self, rows: Tensor) -> "KeysValues":
@@ -56,12 +56,12 @@ class KeysValues(NamedTuple):
         return KeysValues(self.keys_BHSK.index_select(0, rows), self.values_BHSV.index_select(0, rows))
 
 
-def _select_and_append(earlier_BHSX: Tensor, rows: Tensor, later_BHTX: Tensor) -> Tensor:
+def _select_and_append(earlier_BHSX: Tensor, parents: Tensor, later_BHTX: Tensor) -> Tensor:
     """Rows of one tensor followed by another, written at once. Not differentiable."""
     length = earlier_BHSX.shape[2]
     batch, heads, more, width = later_BHTX.shape
     both = earlier_BHSX.new_empty(batch, heads, length + more, width)
-    torch.index_select(earlier_BHSX, 0, rows, out=both[:, :, :length])
+    torch.index_select(earlier_BHSX, 0, parents, out=both[:, :, :length])
     both[:, :, length:] = later_BHTX
     return both
 
@@ -97,7 +97,7 @@ class MultiHeadAttention(nn.Module):
         self.heads = heads
         self.drop = Dropout(dropout)
         self.explicit = True  # whether training on CPUs uses `_attend` in place of PyTorch's operator
-        self.rows = PaddedRows()
+        self.as_rows = PaddedRows()
         d_qk, d_v = d_qk or d_model // heads, d_v or d_model // heads
         self.query = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
         self.key = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
@@ -114,7 +114,7 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, x_BSD: Tensor, *, start: int = 0) -> KeysValues:
         """Keys and values of every position of `x_BSD`, whose first position is `start`."""
-        x_MD = self.rows(x_BSD)
+        x_MD = self.as_rows(x_BSD)
         keys_BHSK = self._split(self.key(x_MD), x_BSD.shape[:2])
         values_BHSV = self._split(self.value(x_MD), x_BSD.shape[:2])
         return KeysValues(self._placed(keys_BHSK, self.key_norm, start), values_BHSV)
@@ -143,7 +143,7 @@ class MultiHeadAttention(nn.Module):
                 is_causal=causal,
             )
         attended_BTI = attended_BHTV.transpose(1, 2).reshape(*x_BTD.shape[:2], -1)
-        return positions_of(self.output(self.rows(attended_BTI)), x_BTD.shape[:2])
+        return positions_of(self.output(self.as_rows(attended_BTI)), x_BTD.shape[:2])
 
     def weights(
         self, x_BTD: Tensor, kv: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
@@ -156,7 +156,7 @@ class MultiHeadAttention(nn.Module):
         return self._weights(self._queries(x_BTD, kv, start), kv.keys_BHSK, mask_B1TS=mask_B1TS, causal=causal)
 
     def _queries(self, x_BTD: Tensor, kv: KeysValues, start: int) -> Tensor:
-        q_BHTK = self._split(self.query(self.rows(x_BTD)), x_BTD.shape[:2])
+        q_BHTK = self._split(self.query(self.as_rows(x_BTD)), x_BTD.shape[:2])
         q_BHTK = self._placed(q_BHTK, self.query_norm, start)
         sentences = len(kv.keys_BHSK)
         if len(q_BHTK) == sentences:

@@ -16,7 +16,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, *, d_model: int, hidden: int, activation: nn.Module, dropout: float) -> None:
         super().__init__()
-        self.rows = PaddedRows()
+        self.as_rows = PaddedRows()
         self.expand = nn.Linear(d_model, hidden)
         self.activation = activation
         self.dropout = Dropout(dropout)
@@ -26,7 +26,7 @@ class FeedForward(nn.Module):
             nn.init.zeros_(projection.bias)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        hidden_MF = self.dropout(self.activation(self.expand(self.rows(x_BTD))))
+        hidden_MF = self.dropout(self.activation(self.expand(self.as_rows(x_BTD))))
         return positions_of(self.contract(hidden_MF), x_BTD.shape[:-1])
 
 
@@ -120,12 +120,12 @@ class DecoderLayer(nn.Module):
         past: KeysValues | None,
         source: KeysValues,
         source_mask_B11S: Tensor,
-        rows: Tensor | None = None,
+        parents: Tensor | None = None,
     ) -> tuple[Tensor, KeysValues]:
         """The block's output for the positions of `x_BTD`, and the self-attention keys and values up to there.
 
         Without `past`, x holds a target prefix from its start, and each position attends to itself and those before
-        it. With `past`, x holds just the next position, which attends to all of the past and itself; `rows` are as in
+        it. With `past`, x holds just the next position, which attends to all of the past and itself; `parents` is as in
         `KeysValues.append`. `source` may have fewer rows than x: then each serves the same number of consecutive rows
         of x (the hypotheses of a beam).
         """
@@ -133,7 +133,7 @@ class DecoderLayer(nn.Module):
         start = 0 if past is None else past.length
         present = self.self_attention.keys_values(y_BTD, start=start)
         if past is not None:
-            present = past.append(present, rows)
+            present = past.append(present, parents)
         found_BTD = self.self_attention(y_BTD, present, causal=past is None, start=start)
         x_BTD = self.self_residual.after(x_BTD, found_BTD)
 

@@ -53,7 +53,7 @@ class DecoderState:
         self.length = 0
         self.hypotheses = 1  # K
         self.past: list[KeysValues | None] = [None] * len(source)
-        self.rows: Tensor | None = None  # of `past` that the next step continues; None for all, in their order
+        self.parents: Tensor | None = None  # the rows of `past` that the next step continues; None for all, in order
         self.source = source
         self.source_mask_B11S = source_mask_B11S
 
@@ -72,7 +72,7 @@ class DecoderState:
 
     def _select(self, rows: Tensor) -> None:
         """Continue only these rows, which the next step copies anyway, to append to them."""
-        self.rows = rows if self.rows is None else self.rows[rows]
+        self.parents = rows if self.parents is None else self.parents[rows]
 
 
 class SourceEncoder(nn.Module):
@@ -120,7 +120,7 @@ class Transformer(SourceEncoder):
         self.encoder_norm = encoder_norm
         self.decoder = nn.ModuleList(decoder)
         self.decoder_norm = decoder_norm
-        self.rows = PaddedRows()
+        self.as_rows = PaddedRows()
         self.projection = projection
 
     @property
@@ -147,7 +147,7 @@ class Transformer(SourceEncoder):
         for layer in self._decoder_layers:
             x_BTD, _ = layer(x_BTD, None, layer.cross_attention.keys_values(memory_BSD), source_mask_B11S)
         x_ND = x_BTD.flatten(0, 1) if target_mask_BT is None else x_BTD[target_mask_BT]
-        logits_MV = self.projection(self.rows(self.decoder_norm(x_ND)))
+        logits_MV = self.projection(self.as_rows(self.decoder_norm(x_ND)))
         return logits_MV if padding_rows else positions_of(logits_MV, [len(x_ND)])
 
     def start(self, source_BS: Tensor, source_mask_BS: Tensor) -> DecoderState:
@@ -164,8 +164,8 @@ class Transformer(SourceEncoder):
         """
         x_R1D = self.target_embedding(last_BK.reshape(-1, 1), start=state.length)
         for i, layer in enumerate(self._decoder_layers):
-            x_R1D, state.past[i] = layer(x_R1D, state.past[i], state.source[i], state.source_mask_B11S, state.rows)
+            x_R1D, state.past[i] = layer(x_R1D, state.past[i], state.source[i], state.source_mask_B11S, state.parents)
         state.length += 1
-        state.rows = None
+        state.parents = None
         logits_RV = self.projection(self.decoder_norm(x_R1D.squeeze(1)))
         return logits_RV.float().log_softmax(-1).unflatten(0, last_BK.shape)
