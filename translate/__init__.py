@@ -15,8 +15,9 @@ The folders in the order of the subject, each using only those before it:
     runs/          the folders of runs, and what a run begins with
     commands/      what the scripts run
 
-Beside them: errors.py, model_file.py (a trained model), translator.py (text in, text out) with line_warnings.py (what
-makes its output unreliable), and pipeline.py (from a config to a trained model).
+Beside them: errors.py, before all; model_file.py (a trained model), line_warnings.py (what makes the output for a line
+unreliable) and translator.py (text in, text out), which come after training/; and pipeline.py (from a config to a
+trained model), after runs/.
 """
 
 from typing import TYPE_CHECKING, Any
