@@ -203,9 +203,11 @@ def files_in_use(
 
 def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | None]]) -> None:
     """ConfigError if the translations would replace one of the files that are `read`, or be named like an archive."""
+    from translate.data.lines import PACKED
+
     if output is None:
         return
-    if output.suffix in (".gz", ".zst"):
+    if output.suffix in PACKED:
         raise ConfigError(f"translations are written as plain text: name a file without {output.suffix}: --output FILE")
     for what, files in read.items():
         if resolved(output) in {resolved(file) for file in files if file is not None}:

@@ -2,5 +2,6 @@
 
 Read step.py, then hypothesis.py, greedy.py, beam.py and sampling.py, which know no model and no settings;
 search.py applies them to the transformer, within limits.py and in batches that fit into memory (fitting.py);
-ensemble.py makes several models into one. rescore.py finds how probable given translations are.
+ensemble.py makes several models into one. rescore.py passes given translations through the model (by teacher forcing):
+how probable they are, and what validation asks of them.
 """

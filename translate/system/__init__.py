@@ -1,4 +1,5 @@
-"""The machine: files, memory, cores and devices. Nothing here knows of translation, and any other file may use it.
+"""The machine: files, memory, cores and devices. Nothing here knows of translation (but paths.py knows the project's
+folders), and any other file may use it.
 
 Without PyTorch: files.py (written whole or not at all), paths.py, pool.py (work in one process per core), interrupt.py
 (signals that ask a process to stop). With it: threads.py (work in several threads), device.py (where to compute),
