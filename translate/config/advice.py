@@ -24,10 +24,10 @@ def advice_on_key(path: KeyPath, values: dict[str, Any]) -> str:
     if not above and key != "extends":
         known.append("extends")
     here = [section for home, section in all_sections() if home == dotted(above) and key in section.model_fields]
-    if kinds := [kind for section in here if (kind := kind_of(section))]:
-        kind = value_at(values, (*above, "kind"))
-        belongs = f"belongs to kind{'s' if len(kinds) > 1 else ''} {', '.join(kinds)}"
-        return f" for kind {show(kind)}; {key} {belongs}"
+    kinds = [kind for kind in map(kind_of, here) if kind is not None]
+    if kinds:
+        chosen = value_at(values, (*above, "kind"))
+        return f" for kind {show(chosen)}; {key} belongs to kind{'s' if len(kinds) > 1 else ''} {', '.join(kinds)}"
     if above and key in map(kind_of, sections_below(str(above[-1]), sections_at(above[:-1], values))):
         return f"; to choose it, write kind: {key}"
     if (homes := _homes(key)) and not here and key != "kind":
