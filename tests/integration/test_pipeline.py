@@ -190,6 +190,14 @@ def test_the_rate_follows_the_schedule_over_the_whole_run(tiny: TinyProject, mon
     assert [row["learning_rate"] for row in rows(run) if row["kind"] == "train"] == rates
 
 
+@pytest.mark.parametrize("limit", ["max_epochs", "max_steps"])
+def test_a_limit_may_be_out_of_reach(limit: str, tiny: TinyProject) -> None:
+    """Whoever wants patience alone to end a run may give any number."""
+    limits = ("training.max_epochs=null", f"training.{limit}={10**20}")  # more than 64 bits hold
+    patience = ("training.patience=1", "training.validate_every=1", "training.optimizer.lr=1e-15")
+    assert newest_state(train(tiny.config(*limits, *patience)))[1]["step"] == 2
+
+
 def test_each_epoch_reads_its_own_pairs(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(Dataset, "epoch", lambda self, number: asked.append(number) or self)

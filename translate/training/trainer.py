@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from itertools import chain, islice, tee
+from itertools import chain, tee
 from typing import Protocol
 
 import numpy as np
@@ -131,7 +131,7 @@ class Trainer:
     def _make_updates(self) -> None:
         """All updates up to the end of the run, with what is due after each."""
         progress, start = self.progress, self.progress.step
-        updates, expected = tee(islice(self._planned(), self.total_steps - start))
+        updates, expected = tee(self._planned())
         needed = ((epoch, self._own_pairs(batches)) for epoch, _, batches in expected)
         with closing(self.dataset.ahead(needed)) as pairs_of_updates:
             for epoch, position, batches in updates:
@@ -144,12 +144,13 @@ class Trainer:
                 self._after_update()
 
     def _planned(self) -> Iterator[tuple[int, int, list[Indices]]]:
-        """Epoch, place in it, and batches of each update from here on."""
+        """Epoch, place in it, and batches of each update from here to the last one that the limits allow."""
         epoch, position = self.progress.epoch, self.progress.position
-        while True:
-            for place in range(position, len(self.plan.epoch(epoch))):
-                yield epoch, place, self.plan.epoch(epoch)[place]
-            epoch, position = epoch + 1, 0
+        for _ in range(self.progress.step, self.total_steps):
+            if position == self.learner.updates_per_epoch:
+                epoch, position = epoch + 1, 0
+            yield epoch, position, self.plan.epoch(epoch)[position]
+            position += 1
 
     def _own_pairs(self, batches: list[Indices]) -> Indices:
         """The pairs that this process reads of these batches."""
