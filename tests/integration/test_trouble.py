@@ -25,7 +25,7 @@ from tiny_runs import (
 )
 from torch import Tensor
 
-from translate.errors import CheckpointError, DataError, TrainingError
+from translate.errors import DataError, TrainingError
 from translate.model.transformer import Transformer
 from translate.model_file import SavedModel, fresh_model
 from translate.optimization import objective as objective_module
@@ -36,7 +36,6 @@ from translate.runs.preparing import prepare_text
 from translate.runs.starting import refuse_too_large
 from translate.system.storage import read_tensors
 from translate.training.memory import whole_bytes
-from translate.training.progress import Progress
 from translate.training.tracking import NoBar, NoMetrics
 from translate.training.trainer import Trainer
 
@@ -345,15 +344,6 @@ def test_too_little_memory_to_begin(work: str, when: str, tiny: TinyProject, mon
     monkeypatch.setattr(f"translate.training.{work}", lambda *_: full())
     with pytest.raises(TrainingError, match=rf"^out of memory {when}; set training\.activation_checkpointing: true"):
         train(tiny.config(), resume=True)
-
-
-def test_processes_that_find_different_states(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = trainer_of(tiny.config())
-    monkeypatch.setattr(trainer.learner.processes, "gather", lambda step: np.array([[step], [step - 7]]))
-    with pytest.raises(
-        CheckpointError, match="the processes find different training states; they must share one output"
-    ):
-        trainer.resume({}, Progress(step=14))
 
 
 def test_another_error_stays_what_it_is(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

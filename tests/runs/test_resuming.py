@@ -4,12 +4,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from translate.config.keys import all_sections
 from translate.config.loading import config_to_dict
 from translate.config.schema import Config
-from translate.distributed.processes import SINGLE_PROCESS
+from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.errors import CheckpointError
 from translate.runs import resuming
 from translate.runs.folder import RunFolder
@@ -67,3 +69,21 @@ def test_progress_of_another_version_is_told_to_be_such(progress: dict[str, Any]
     values = {"identity": identity, "progress": progress}
     with pytest.raises(CheckpointError, match=r"the run was started by another version of this project: .*\n.*output="):
         resuming.progress_to_resume(RunFolder(tmp_path), values, identity, config.training, 10, SINGLE_PROCESS)
+
+
+def test_processes_that_find_different_states_are_told_so_before_one_takes_the_run_for_finished(tmp_path: Path) -> None:
+    class Two(Processes):
+        """The first process, which has found the state of a run that is over; the other has found an earlier one."""
+
+        def gather(self, *numbers: float) -> NDArray[np.float64]:
+            return np.array([numbers, [number - 7 for number in numbers]])
+
+    config, run = Config(), RunFolder(tmp_path)
+    identity = {"config": config_to_dict(config), "train": [], "valid": [], "codecs": []}
+    values = {"identity": identity, "progress": Progress(step=100).to_dict()}
+    run.finish({"updates": 100})
+    assert resuming.progress_to_resume(run, values, identity, config.training, 10, SINGLE_PROCESS) is None
+    with pytest.raises(
+        CheckpointError, match="the processes find different training states; they must share one output"
+    ):
+        resuming.progress_to_resume(run, values, identity, config.training, 10, Two())

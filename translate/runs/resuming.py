@@ -63,13 +63,15 @@ def progress_to_resume(
     If its best model is gone, that is forgotten, so that the next validation makes another.
 
     Raises:
-        CheckpointError: it began with other settings or another text, or it is finished and its model gone.
+        CheckpointError: it began with other settings or another text, it is finished and its model gone, or the
+            processes have found different states.
     """
     refuse_changes(values["identity"], identity)
     try:
         progress = Progress.from_dict(values["progress"])
     except (TypeError, LookupError) as error:
         raise _of_another_version(error) from error
+    processes.expect_the_same(progress.step, "training states")  # If not, each would go its own way below.
     damage = processes.on_first(run.damage_of_model) if progress.best_step >= 0 else None
     finished = processes.on_first(run.finished_after) == progress.step
     if finished and progress.updates_left(total_updates(training, per_epoch), training.patience) == 0:

@@ -72,9 +72,8 @@ class Trainer:
         """Restore a training state: the tensors that `StateStore.load_newest` has read, and how far the run has got.
 
         Raises:
-            CheckpointError: it has more updates than the run should have, or the processes found different states.
+            CheckpointError: it has more updates than the run should have.
         """
-        self.learner.processes.expect_the_same(progress.step, "training states")
         if progress.updates_left(self.total_steps, self.config.patience) < 0:
             raise CheckpointError(
                 f"the run has made {progress.step} updates, but training.max_epochs or training.max_steps ends it "
