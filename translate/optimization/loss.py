@@ -104,13 +104,18 @@ def plain_r_drop_loss(
     twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, share: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
     """The same as `r_drop_loss_`, by PyTorch's own cross-entropy and divergence; `IGNORED` as above."""
-    twice_NV = twice_MV[: 2 * len(labels_N)]
-    losses = [plain_smoothed_loss(logits_NV, labels_N, smoothing) for logits_NV in twice_NV.chunk(2)]
-    loss, (_, nll) = (torch.stack(each).mean(0) for each in zip(*losses, strict=True))
-    logs = [logits_NV.float().log_softmax(1) for logits_NV in twice_NV.chunk(2)]
-    divergences = [kl_div(q, p, reduction="none", log_target=True).sum(1) for p, q in (logs, reversed(logs))]
-    loss = loss + weight * (torch.stack(divergences) * (labels_N != IGNORED)).sum() / 4
-    return share * loss, torch.stack([loss.detach(), nll])
+    one_NV, other_NV = twice_MV[: 2 * len(labels_N)].chunk(2)
+    one_loss, (_, one_nll) = plain_smoothed_loss(one_NV, labels_N, smoothing)
+    other_loss, (_, other_nll) = plain_smoothed_loss(other_NV, labels_N, smoothing)
+    log_p_NV, log_q_NV = one_NV.float().log_softmax(1), other_NV.float().log_softmax(1)
+    both_ways = torch.stack([_divergence(log_p_NV, log_q_NV), _divergence(log_q_NV, log_p_NV)])
+    loss = (one_loss + other_loss) / 2 + weight * (both_ways * (labels_N != IGNORED)).sum() / 4
+    return share * loss, torch.stack([loss.detach(), (one_nll + other_nll) / 2])
+
+
+def _divergence(log_p_NV: Tensor, log_q_NV: Tensor) -> Tensor:
+    """KL(p ‖ q) of each row, (N,)."""
+    return kl_div(log_q_NV, log_p_NV, reduction="none", log_target=True).sum(1)
 
 
 def r_drop_loss_(
