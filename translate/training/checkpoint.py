@@ -57,10 +57,11 @@ class StateStore:
     def _write(self, step: int, tensors: Mapping[str, Tensor], values: dict[str, Any]) -> None:
         path = self.folder / f"step-{step:08d}.safetensors"
         write_tensors(path, tensors, {"format": self.format, **values})
-        others = [other for other in self.paths() if other != path]
-        # Files of later updates are damaged: the run was resumed from an older state because of that.
-        damaged = [other for other in others if other.name > path.name]
-        for old in [*damaged, *others[len(damaged) + self.keep_last - 1 :]]:
+        paths = self.paths()
+        earlier = [other for other in paths if other.name < path.name]
+        # The run was resumed from a state before these: they are damaged, or snapshots that no state knows of.
+        later = [other for other in paths if other.name > path.name]
+        for old in [*later, *earlier[self.keep_last - 1 :]]:
             try:
                 old.unlink(missing_ok=True)
             except OSError as error:

@@ -19,7 +19,7 @@ from translate.training.micro_batches import MicroBatches
 
 @dataclass(frozen=True)
 class LargestBatch:
-    """The pairs of a batch, by index, and the number of tokens of its longest source or target, including eos."""
+    """The pairs of a batch, by index, and the positions of its longer side: tokens, including eos, and any padding."""
 
     indices: Indices
     longest: int
@@ -92,8 +92,7 @@ def _part_of(micro_batches: MicroBatches, largest: LargestBatch) -> Indices:
     # Each worker gets whole batches if an update has at least one for every worker of all processes; if not, parts.
     all_workers = learner.processes.count * learner.update.workers
     batches = [largest.indices] * (all_workers if learner.config.batch.accumulate >= all_workers else 1)
-    (micro_batch, *_), *_ = micro_batches.of(batches)
-    return micro_batch.indices
+    return micro_batches.of(batches)[0][0].indices
 
 
 @contextmanager
