@@ -85,7 +85,7 @@ def one_process(args: argparse.Namespace) -> None:
         for trainer.total_steps in (last // 2, last):  # The first pass warms up.
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
             with trainer.guard, contextlib.redirect_stderr(io.StringIO()):
-                trainer.train(metrics, NoBar(0, 0))
+                trainer.train(metrics, NoBar())
         if processes.rank == 0:
             done = trainer.progress
             rate = (done.target_tokens - tokens) / (done.seconds - seconds)

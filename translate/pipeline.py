@@ -205,7 +205,7 @@ def run_trainer(trainer: Trainer, run: RunFolder, writer: Writer) -> dict[str, f
     progress, is_first = trainer.progress, trainer.learner.processes.rank == 0
     seconds_before = progress.seconds
     log_of_run = MetricsLog(run.metrics, keep_bytes=progress.log_bytes) if is_first else NoMetrics()
-    bar_of_run = (Bar if is_first else NoBar)(trainer.total_steps, progress.step)
+    bar_of_run = Bar(trainer.total_steps, progress.step) if is_first else NoBar()
     with (
         closing(log_of_run) as metrics,
         trainer.guard,

@@ -20,7 +20,7 @@ def learner(processes: int = 1) -> Any:
         sharing=processes,
         progress=Progress(),
         config=TrainingConfig(),
-        bar=NoBar(0, 0),
+        bar=NoBar(),
     )
     made.remedies = partial(Learner.remedies, made)
     return made

@@ -106,9 +106,7 @@ def test_where_there_is_no_terminal_the_figures_are_lines_with_the_time_that_is_
 ) -> None:
     now = 7.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    for kind in (Bar, NoBar):
-        now = 7.0
-        bar = kind(total=3000, done=1195)
+    for bar in (Bar(total=3000, done=1195), NoBar()):
         for _ in range(5):
             bar.advance()
         now = 19.0

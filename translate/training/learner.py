@@ -53,7 +53,7 @@ class Learner:
         self.update = build_update(self.parallel, config, device, dtype, updates=self.total_steps)
         self.progress = Progress()
         self.metrics: MetricsLog = NoMetrics()  # until `Trainer.train` is given the log and the bar of the run
-        self.bar: Bar = NoBar(0, 0)
+        self.bar: Bar = NoBar()
 
     def epochs_done(self) -> float:
         """The number of epochs so far, with the part done of the current one."""

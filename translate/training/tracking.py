@@ -79,14 +79,11 @@ class Bar:
     they cannot be written, because the disk is full, the reader of a pipe has ended, or the terminal is gone.
     """
 
-    disabled: bool | None = None  # To tqdm, None means: where there is no terminal.
-
     def __init__(self, total: int, done: int) -> None:
         self._total, self._before, self._done = total, done, done
         self._started = time.monotonic()
-        self._bar = tqdm(
-            total=total, initial=done, unit=" updates", dynamic_ncols=True, smoothing=0.05, disable=self.disabled
-        )
+        # To tqdm, None means: disabled where there is no terminal.
+        self._bar = tqdm(total=total, initial=done, unit=" updates", dynamic_ncols=True, smoothing=0.05, disable=None)
 
     def advance(self) -> None:
         self._done += 1
@@ -118,7 +115,17 @@ def log_above_the_bar() -> AbstractContextManager[None]:
 class NoBar(Bar):
     """The bar of all processes but the first: nothing is shown."""
 
-    disabled = True
+    def __init__(self) -> None:
+        pass
+
+    def advance(self) -> None:
+        pass
+
+    def show(self, **figures: str) -> None:
+        pass
 
     def say(self, message: str) -> None:
+        pass
+
+    def close(self) -> None:
         pass
