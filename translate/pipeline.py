@@ -112,7 +112,8 @@ def train_together(
 
     # Written only now, when nothing can refuse these settings any more. `asked` lacks the max_ratio estimated from this
     # text, because a config that extends the written one may be for other text.
-    processes.on_first(lambda: (run.go_on if resume else run.begin)(dump_config(asked)))
+    begin = run.go_on if resume else run.begin
+    processes.on_first(lambda: begin(dump_config(asked)))
     warn_of_settings(config, trainer)
     log.info("%s", describe(learner, text.codecs, config.text.joint_vocabulary))
     resumed_after = trainer.progress.step

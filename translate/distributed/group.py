@@ -52,9 +52,12 @@ class Group(Processes):
 
     def __init__(self, store: Any, rank: int, count: int, *, outlived: bool = False) -> None:
         """`outlived`: whether the store ends with this process, while others may still ask it."""
-        self._store, self.rank, self.count, self._outlived = store, rank, count, outlived
+        self.rank, self.count = rank, count
+        self._store = store
+        self._outlived = outlived
         self.local_count = number_in_environment("LOCAL_WORLD_SIZE", count)
-        self._last_word, self.failed = rank == 0, False
+        self._last_word = rank == 0  # whether this process says when all may end
+        self.failed = False
         self._at_the_end: list[Callable[[], object]] = []
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
         met(

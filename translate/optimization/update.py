@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -94,7 +95,7 @@ class Update:
         return False
 
     def _pass(self, forward: Forward, batch: Batch, share: float | Tensor) -> Tensor:
-        loss, sums = self.objective(lambda batch: self._logits(forward, batch), batch, share)
+        loss, sums = self.objective(partial(self._logits, forward), batch, share)
         loss.backward()
         return sums
 
