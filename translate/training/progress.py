@@ -78,7 +78,7 @@ class Progress:
         """
         left = total - self.step
         out_of_patience = patience is not None and self.validations_since_best >= patience
-        return 0 if left > 0 and out_of_patience else left
+        return min(left, 0) if out_of_patience else left
 
     def is_beaten_by(self, metric: float, nll: float, *, is_score: bool) -> bool:
         """Whether a model is better than the best so far. Between scores equal to two decimals, the loss decides."""

@@ -213,8 +213,8 @@ class Trainer:
         """
         self.learner.model.train()
         passes = [
-            [Pass(make_batch(pairs, indices), weight) for indices, weight in micro_batches]
-            for micro_batches in self.micro_batches.of(batches)
+            [Pass(make_batch(pairs, indices), weight) for indices, weight in parts]
+            for parts in self.micro_batches.of(batches)
         ]
         own_tokens = sum(weight * len(batch.labels_N) for batch, weight in chain.from_iterable(passes))
         # DDP and FSDP average gradients over processes: divide by the mean number of tokens, not by the total.
