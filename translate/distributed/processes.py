@@ -71,7 +71,8 @@ class Processes:
         """What `work` returns in the first process, which alone runs it, while the others wait.
 
         Raises:
-            Interrupted, DataError: in all processes, if `work` raises it.
+            Interrupted, DataError: in all processes, if `work` raises it. Any other error is the first one's alone; the
+                others learn that it has ended.
         """
         return work()
 

@@ -83,7 +83,10 @@ class ModelSelection:
             parallel.load(own)
 
     def _measure(self, kind: str, model: Model) -> bool:
-        """Validate a model, save it if it is the best so far, and say whether it is."""
+        """Validate a model, save it if it is the best so far, and return whether it is.
+
+        `kind` is what the metrics log and the file of the model call this validation.
+        """
         progress, best = self.learner.progress, self.learner.config.best
         started = time.perf_counter()
         model.eval()
