@@ -288,20 +288,21 @@ def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest
 
 
 @pytest.mark.parametrize(
-    ("settings", "validations"),
+    ("settings", "validations", "remedy"),
     [
-        (("training.max_steps=5", "training.validate_every=2"), 3),
-        (("training.max_steps=5",), 1),
-        (("training.max_epochs=2",), 2),
+        (("training.max_steps=5", "training.validate_every=2"), 3, ", or set training.validate_every to 1 or less"),
+        (("training.max_steps=5",), 1, ", or set training.validate_every to 2 or less"),
+        (("training.max_epochs=2",), 2, ", or set training.validate_every to 4 or less"),
+        (("training.max_steps=2", "training.validate_every=1"), 2, ""),
     ],
 )
 def test_a_mean_of_more_validations_than_there_are_is_warned_of(
-    settings: tuple[str, ...], validations: int, tiny: TinyProject, caplog: pytest.LogCaptureFixture
+    settings: tuple[str, ...], validations: int, remedy: str, tiny: TinyProject, caplog: pytest.LogCaptureFixture
 ) -> None:
     for last in (max(2, validations), validations + 1):
         caplog.clear()
         train(tiny.config(*settings, f"training.average_last={last}"), overwrite=True)
-        warning = f"training.average_last is {last}, but the number of validations is {validations}: "
+        warning = f"training.average_last is {last}, but the number of validations is {validations}: lower it{remedy}\n"
         assert (warning in caplog.text) == (last > validations)
 
 

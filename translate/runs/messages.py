@@ -80,10 +80,7 @@ def warn_of_settings(config: Config, trainer: Trainer) -> None:
     between = config.training.validate_every or trainer.learner.updates_per_epoch
     validations = math.ceil(total_steps / between)  # without that of `start_from`, which is not averaged
     if (last := config.training.average_last) is not None and last > validations:
+        oftener = f", or set training.validate_every to {total_steps // last} or less" if total_steps >= last else ""
         log.warning(
-            "training.average_last is %d, but the number of validations is %d: lower it, or set "
-            "training.validate_every to %d or less",
-            last,
-            validations,
-            max(1, total_steps // last),
+            "training.average_last is %d, but the number of validations is %d: lower it%s", last, validations, oftener
         )
