@@ -43,6 +43,12 @@ def test_scores_are_those_of_sacrebleu(report: EvaluationReport) -> None:
     assert report.bleu.value < report.bleu_lowercase.value
 
 
+def test_no_score_is_above_100() -> None:
+    report = evaluate(REFERENCES, REFERENCES, tokens=([["a"] * 4], [["a"] * 4]))
+    scores = report.bleu.value, report.bleu_lowercase.value, report.chrf.value, report.tokenized_bleu
+    assert (*scores, corpus_bleu(REFERENCES, REFERENCES, "en")) == (100,) * 5  # sacrebleu's is 100.00000000000004
+
+
 def test_signatures_name_case_tokenizer_seed_and_resamples(report: EvaluationReport) -> None:
     version = sacrebleu.__version__
     assert report.bleu.signature == f"nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}"

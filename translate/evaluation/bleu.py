@@ -137,7 +137,7 @@ def without_blanks(references: Sequence[Sequence[str]]) -> list[Any]:
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> float:
     """BLEU alone (0 to 100), without the interval: for validation while training."""
     _check_counts(hypotheses, references)
-    return float(BLEU(tokenize=bleu_tokenizer(language), force=True).corpus_score(hypotheses, [references]).score)
+    return _value(BLEU(tokenize=bleu_tokenizer(language), force=True).corpus_score(hypotheses, [references]))
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -159,18 +159,23 @@ def tokenized_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Seq
     """
     _check_counts(hypotheses, references)
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    return float(metric.corpus_score([_spaced(h) for h in hypotheses], [[_spaced(r) for r in references]]).score)
+    return _value(metric.corpus_score([_spaced(h) for h in hypotheses], [[_spaced(r) for r in references]]))
 
 
 def _spaced(tokens: Sequence[str]) -> str:
     return " ".join(re.sub(r"\s", "␣", token) for token in tokens)
 
 
+def _value(score: BLEUScore) -> float:
+    """BLEU from 0 to 100; rounding makes sacrebleu's best 100.00000000000004."""
+    return min(float(score.score), 100.0)
+
+
 def _score_with_interval(metric: BLEU, score: BLEUScore) -> Score:
     signature = str(metric.get_signature())
     # sacrebleu reveals its interval only in formatted scores, and not if every resample scores 0.
     formatted = json.loads(score.format(width=6, signature=signature, is_json=True))
-    return Score(score.score, signature, formatted.get("confidence_var", 0.0))
+    return Score(_value(score), signature, formatted.get("confidence_var", 0.0))
 
 
 def _check_counts(hypotheses: Sequence[object], references: Sequence[object]) -> None:
