@@ -371,6 +371,16 @@ def test_the_name_of_a_file_may_be_as_long_as_the_system_allows(translate: Call,
     assert path.is_file()
 
 
+def test_what_was_done_is_kept_though_the_name_of_the_file_leaves_no_room_for_an_ending(
+    translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "CHUNK", 1)
+    said = translate("--output", tmp_path / ("ä" * 127), stdin=b"el gato\n\xff\n")
+    part = tmp_path / f"{'ä' * 120}.part1"
+    assert said.err.startswith(f"finished lines: 1, kept in {part}\nerror: standard input, line 2, byte 1: not UTF-8 ")
+    assert list(tmp_path.iterdir()) == [part]
+
+
 def test_a_link_and_a_pipe_stay_what_they_are(translate: Call, tmp_path: Path, translator: Translator) -> None:
     expected = joined(translator.translate(LINES)).encode()
     target = write_lines(tmp_path / "target", ["older"])

@@ -78,6 +78,12 @@ def test_a_file_that_is_being_written_has_no_much_longer_path(tmp_path: Path) ->
     assert path.is_file()
 
 
+def test_a_name_that_is_too_long_is_noticed_before_there_is_something_to_write(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="File name too long"), atomic_file(tmp_path / ("x" * 256)):
+        pytest.fail("the file was to be filled")
+    assert not list(tmp_path.iterdir())
+
+
 def test_its_mode_is_that_of_other_files(path: Path) -> None:
     (path.parent / "other").touch()
     assert path.stat().st_mode == (path.parent / "other").stat().st_mode

@@ -214,6 +214,8 @@ def is_open_as(path: Path, stream: TextIO | None) -> bool:
 
 def keep_part(text: TextIO, place: Path, path: Path) -> None:
     """Keep the lines finished before an error in a file beside the intended one, and say so."""
+    from translate.system.files import shortened
+
     with suppress(OSError):  # If the disk is full, keep what is already on it.
         text.close()  # Windows renames no file that is open.
     lines = place.read_bytes()
@@ -221,6 +223,6 @@ def keep_part(text: TextIO, place: Path, path: Path) -> None:
     if not lines:
         return
     os.truncate(place, len(lines))
-    names = (path.with_name(f"{path.name}.part{number}") for number in count(1))
+    names = (path.with_name(f"{shortened(path.name)}.part{number}") for number in count(1))
     part = place.rename(next(name for name in names if not name.exists()))
     log.info("finished lines: %d, kept in %s", lines.count(b"\n"), part)

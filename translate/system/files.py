@@ -19,6 +19,11 @@ log = logging.getLogger("translate")
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # errors of file systems without locks
 
 
+def shortened(name: str) -> str:
+    """The name of a file or, if it is about as long as systems allow (255 bytes), its beginning: room for an ending."""
+    return os.fsencode(name)[:240].decode("utf-8", "ignore")
+
+
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """A file to fill, which is renamed to `path` once all of it is on disk.
@@ -26,9 +31,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
     It is in a folder of its own, so that the code that fills it may replace it with another file. If anything goes
     wrong, an earlier file at `path` is left as it was. OSError if it cannot be written.
     """
-    # Where a name is as long as the system allows (255 bytes), only its beginning: what is added would not fit.
-    name = os.fsencode(path.name)[:240].decode("utf-8", "ignore")
-    folder = path.parent / f".{name}.{secrets.token_hex(4)}"
+    with suppress(FileNotFoundError):
+        path.lstat()  # fails if the name is too long: better now than after hours of work
+    folder = path.parent / f".{shortened(path.name)}.{secrets.token_hex(4)}"
     # `try` begins before the folder exists: Ctrl-C may come at any time, after which tempfile.TemporaryDirectory could
     # leave its folder behind.
     try:
