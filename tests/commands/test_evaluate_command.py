@@ -563,6 +563,24 @@ def test_a_folder_that_no_report_can_be_written_to_is_noticed_before_anything_is
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", [f"{'x' * 251}.json", f"{'x' * 256}/report.json"])
+def test_a_report_whose_name_is_too_long_is_noticed_before_anything_is_translated(
+    name: str, call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("translate.translator.Translator.load", None)
+    report = tmp_path / name
+    refused(
+        call(main, "--checkpoint", project.model, "--split", "test", "--json", report),
+        f"cannot write {report}: File name too long; name another file: --json FILE",
+    )
+    source = write_lines(tmp_path / ("x" * 251), ["el gato"])
+    report = project.model.with_name(f"{source.name}.json")  # the default
+    refused(
+        call(main, "--checkpoint", project.model, "--source", source, "--reference", source),
+        f"cannot write {report}: File name too long; name another file: --json FILE",
+    )
+
+
 @pytest.mark.parametrize("trained_on", [{"train": "this"}, {"train": "2 corpora", "train_parts": ["another", "this"]}])
 def test_text_that_any_model_of_several_was_trained_on_is_named(
     trained_on: dict[str, Any], caplog: pytest.LogCaptureFixture

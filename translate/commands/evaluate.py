@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -159,9 +160,11 @@ def further_references(path: Path, text: "TextInMemory") -> tuple[str, list[str]
 def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     """Where the report goes, by default beside the first model.
 
-    ConfigError if it, or the translations beside it, would replace a file that is read, or somebody's own.
+    ConfigError if it cannot be written, or if it, or the translations beside it, would replace a file that is read, or
+    somebody's own.
     """
     from translate.evaluation.reports import read_report, translations_beside
+    from translate.system.files import writing
 
     name = args.source.name if args.split is None else args.split.replace("/", "-")
     path: Path = args.json or checkpoints[0].parent / f"{name}.json"
@@ -170,6 +173,8 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     folder = next(filter(exists, resolved(path).parents))  # Missing ones are created later.
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise ConfigError(f"cannot write a report to {folder}; name another file: --json FILE")
+    with writing(path, ConfigError, "name another file: --json FILE"), suppress(FileNotFoundError):
+        path.lstat()  # fails if the name is too long
     read = {resolved(file) for file in (*checkpoints, args.source, *args.reference) if file is not None}
     translations = translations_beside(path)
     written = {resolved(path), resolved(translations)}
