@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -124,20 +125,20 @@ def test_states_that_cannot_be_seen_are_not_missing(tmp_path: Path, monkeypatch:
             look()
 
 
-def test_states_that_cannot_be_written_are_noticed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = RunFolder(tmp_path)
-    run.make()
-    for number in (errno.EACCES, errno.EROFS):
-
-        def refuse(dir: Path, number: int = number) -> None:
-            assert dir == run.states
+@pytest.mark.parametrize("name", [".", "states"])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_cannot_be_written_to_is_noticed_first(
+    number: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(dir: Path) -> AbstractContextManager[None]:
+        if dir == tmp_path / name:
             raise OSError(number, os.strerror(number))
+        return nullcontext()
 
-        monkeypatch.setattr("translate.runs.folder.TemporaryFile", refuse)
-        with pytest.raises(CheckpointError) as caught:
-            run.make()
-        why = os.strerror(number)
-        assert str(caught.value) == f"cannot write to {tmp_path}: {why}; choose another folder: output=…"
+    monkeypatch.setattr("translate.runs.folder.TemporaryFile", refuse)
+    with pytest.raises(CheckpointError) as caught:
+        RunFolder(tmp_path).make()
+    assert str(caught.value) == f"cannot write to {tmp_path}: {os.strerror(number)}; choose another folder: output=…"
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "snapshots/a.safetensors", "test.json"])

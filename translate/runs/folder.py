@@ -141,8 +141,10 @@ class RunFolder:
         """Create the folders. CheckpointError if they cannot be created, or not be written to."""
         with self._writing():
             self.states.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=self.states):  # To learn now if it fails: the first state may come after hours.
-                pass
+            # To learn now if it fails: the first state may come after hours, and `begin` removes states first.
+            for folder in (self.path, self.states):
+                with TemporaryFile(dir=folder):
+                    pass
 
     def begin(self, config: str) -> None:
         """Remove the files of an earlier run, with reports on its model, and nothing else; write this run's config."""
