@@ -281,6 +281,13 @@ class TestPaths:
         assert str(caught.value).endswith(f".yaml:1: root: {what}")
         assert load("data: {root: a$b/c$}").data.root == Path.cwd() / "configs/a$b/c$"
 
+    @pytest.mark.parametrize("path", ["''", '""'])
+    def test_an_empty_one_is_no_folder(self, path: str) -> None:
+        for text, overrides in ((f"output: {path}", []), ("", [f"output={path}"])):
+            with pytest.raises(ConfigError, match=r"output: an empty path; leave the key out for its default$"):
+                load(text, *overrides)
+        assert load("output: .").output == Path.cwd() / "configs"
+
     def test_no_home_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def unknown(path: Path) -> Path:
             raise RuntimeError("Could not determine home directory.")

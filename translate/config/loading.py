@@ -227,6 +227,8 @@ def _plain(given: Given, sections: Sequence[type[Section]]) -> Any:
 
 
 def _absolute(path: str, folder: Path) -> Path:
+    if not path:  # as from an empty variable of a template; it would mean the folder itself
+        raise ConfigError("an empty path; leave the key out for its default")
     whole = folder / _expand_home(path)
     # A symbolic link keeps its own name, because that may say how the file is compressed (.gz), while the name of the
     # file that it points to may be a mere digest.
