@@ -11,19 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import lexicon
-from grammar import (
-    DETERMINERS,
-    NOTHING,
-    Clause,
-    Determiner,
-    NounPhrase,
-    Object,
-    Pair,
-    Subject,
-    join,
-    place,
-    sentence,
-)
+from grammar import DETERMINERS, NOTHING, Clause, Determiner, NounPhrase, Object, Pair, Subject, join, place, sentence
 from lexicon import PLACES, VERBS, Verb
 from words import ADJECTIVES, Noun, nouns
 

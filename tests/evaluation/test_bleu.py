@@ -9,13 +9,7 @@ import pytest
 import sacrebleu
 
 from translate.errors import DataError
-from translate.evaluation.bleu import (
-    EvaluationReport,
-    corpus_bleu,
-    corpus_chrf,
-    evaluate,
-    tokenized_bleu,
-)
+from translate.evaluation.bleu import EvaluationReport, corpus_bleu, corpus_chrf, evaluate, tokenized_bleu
 
 REFERENCES = [
     "A small boat lies in the harbour.",

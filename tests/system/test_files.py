@@ -1,4 +1,4 @@
-"""Locks that keep processes apart, also where the file system has none. Files written whole: tests/test_storage.py."""
+"""Locks that keep processes apart, also where the file system has none. Files written whole: test_storage.py."""
 
 import errno
 import fcntl

@@ -11,13 +11,7 @@ from torch import Tensor
 from translate.config.training import TrainingConfig
 from translate.optimization.optimizer import build_optimizers
 from translate.runs.resuming import is_free_to_change
-from translate.training.memory import (
-    TensorMemory,
-    human_size,
-    lasting_memory,
-    remedies,
-    whole_bytes,
-)
+from translate.training.memory import TensorMemory, human_size, lasting_memory, remedies, whole_bytes
 
 CPU = torch.device("cpu")
 

@@ -9,12 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.options import (
-    add_search_options,
-    models_of,
-    settings_of,
-    warn_of_truncated,
-)
+from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import Once, at_least, run
 from translate.commands.signals import leaving_in_order
 from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines

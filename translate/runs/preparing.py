@@ -12,12 +12,7 @@ from translate.config.schema import Config
 from translate.config.text import BpeTokenizerConfig
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
-from translate.data.checks import (
-    log_unknown_share,
-    warn_of_long_lines,
-    warn_of_shifts,
-    warn_of_truncated_sources,
-)
+from translate.data.checks import log_unknown_share, warn_of_long_lines, warn_of_shifts, warn_of_truncated_sources
 from translate.data.corpora import corpora_of, encode_other_splits
 from translate.data.corpus import TextInMemory, TextPair
 from translate.data.dataset import Dataset
