@@ -54,7 +54,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 def models_of(args: argparse.Namespace) -> list[Path]:
     """The model files asked for, or the newest model, which is named in the log.
 
-    ConfigError if one argument names several files.
+    ConfigError if one argument names several files; CheckpointError if none is given and no run has finished.
     """
     from translate.runs.folder import newest_model
 

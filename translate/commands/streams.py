@@ -33,7 +33,10 @@ log = logging.getLogger("translate")
 
 
 def given_lines(args: argparse.Namespace) -> "Text | None":
-    """The lines to translate, from arguments or a file; None if they come from standard input."""
+    """The lines to translate, from arguments or a file; None if they come from standard input.
+
+    ConfigError if both are given; DataError if any cannot be read.
+    """
     if args.sentences and args.input:
         raise ConfigError("sentences and --input are both given; use one of them")
     if args.sentences:
