@@ -430,6 +430,26 @@ def test_links_stay_what_they_are(call: Call, project: Project, tmp_path: Path) 
         assert (tmp_path / target).stat().st_size > 0
 
 
+def test_a_link_to_a_file_in_a_new_folder(call: Call, project: Project, tmp_path: Path) -> None:
+    (tmp_path / "link.json").symlink_to(tmp_path / "new/folder/one.json")
+    said = call(main, "--checkpoint", project.model, "--split", "test", "--json", tmp_path / "link.json")
+    assert said.code == 0
+    assert (tmp_path / "new/folder/one.json").stat().st_size > 0
+    assert (tmp_path / "link.txt").is_file()
+
+
+def test_a_report_that_is_a_link_to_itself_is_noticed_before_anything_is_translated(
+    call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("translate.translator.Translator.load", None)
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    refused(
+        call(main, "--checkpoint", project.model, "--split", "test", "--json", loop),
+        f"cannot write {loop}: Too many levels of symbolic links; name another file: --json FILE",
+    )
+
+
 def test_a_file_that_is_no_report_is_not_replaced(call: Call, project: Project, tmp_path: Path) -> None:
     own = write_lines(tmp_path / "own.json", ['{"precious": 1}'])
     said = call(main, "--checkpoint", project.model, "--split", "test", "--json", own)

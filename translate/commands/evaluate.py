@@ -174,7 +174,7 @@ def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise ConfigError(f"cannot write a report to {folder}; name another file: --json FILE")
     with writing(path, ConfigError, "name another file: --json FILE"), suppress(FileNotFoundError):
-        path.lstat()  # fails if the name is too long
+        path.stat()  # fails if the name is too long, or a link leads to itself
     read = {resolved(file) for file in (*checkpoints, args.source, *args.reference) if file is not None}
     translations = translations_beside(path)
     written = {resolved(path), resolved(translations)}

@@ -43,7 +43,7 @@ class ScoredText:
         lines = "".join(f"{translation.text}\n" for translation in self.translations) + "\n" * self.blank_end
         report = json.dumps({**self.report.to_dict(), **self.details}, indent=2, ensure_ascii=False)
         with writing(path, DataError, "name another file with --json"):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            resolved(path).parent.mkdir(parents=True, exist_ok=True)
             if not exists(path):  # If writing ends early, it may be repeated: an empty report may be overwritten.
                 path.touch()
             # To the file that a link points to, so that the link stays.
