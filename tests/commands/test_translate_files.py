@@ -321,6 +321,20 @@ def test_what_was_written_is_kept_though_it_was_not_on_the_disk_yet(tmp_path: Pa
     assert (tmp_path / "out.part1").read_text(encoding="utf-8") == "one\ntwo\n"
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EDQUOT, "Disk quota exceeded")])
+def test_what_was_written_is_kept_though_it_does_not_reach_the_disk(
+    error: BaseException, translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "fsync", fail)
+    said = translate("--output", tmp_path / "out", *LINES)
+    assert said.code == (2 if isinstance(error, OSError) else 130)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.part1"]
+    assert (tmp_path / "out.part1").read_bytes().count(b"\n") == len(LINES)
+
+
 def test_a_file_is_closed_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows would refuse."""
     rename, files = Path.rename, []

@@ -202,6 +202,8 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         with atomic_file(resolved(path)) as place, place.open("w", encoding="utf-8", newline="\n") as text:
             try:
                 yield text
+                text.flush()
+                os.fsync(text.fileno())  # Here, so that all is kept if the disk is full, or Ctrl-C comes meanwhile.
             except BaseException:
                 keep_part(text, place, resolved(path))
                 raise
