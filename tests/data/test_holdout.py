@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,6 +160,24 @@ def test_a_disk_that_is_full_at_the_end_leaves_no_file(
     monkeypatch.setattr(holdout, "atomic_open", opened)
     splits = {"train": np.array([0]), "val": np.array([1]), "test": np.array([2])}
     with pytest.raises(DataError, match=r"^cannot write .*: No space left on device; choose another --folder$"):
+        write_splits(new_files(tmp_path, splits, ("de", "en")), {"de": SOURCE[:3], "en": TARGET[:3]}, splits)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("before", range(6))  # files that have reached the disk by then
+def test_ctrl_c_while_the_files_are_brought_to_the_disk_leaves_no_file(
+    before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[object] = []
+
+    def interrupted(file: object) -> None:
+        if len(synced) == before:
+            raise KeyboardInterrupt
+        synced.append(file)
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    splits = {"train": np.array([0]), "val": np.array([1]), "test": np.array([2])}
+    with pytest.raises(KeyboardInterrupt):
         write_splits(new_files(tmp_path, splits, ("de", "en")), {"de": SOURCE[:3], "en": TARGET[:3]}, splits)
     assert list(tmp_path.iterdir()) == []
 

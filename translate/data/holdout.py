@@ -126,5 +126,6 @@ def write_splits(
         for language, lines in sides.items():
             for number, line in zip(split_of.tolist(), lines, strict=True):
                 opened[names[number], language].write(f"{line}\n".encode())
-        for file in opened.values():  # If there is no room, that shows before the first of them gets its name.
+        for file in opened.values():  # If that fails or is interrupted, none of them has its name yet.
             file.flush()
+            os.fsync(file.fileno())
