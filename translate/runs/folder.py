@@ -75,6 +75,7 @@ class RunFolder:
         """Files that no run has written, but that a new run would replace or remove.
 
         If a run has written the config, or left a model, a state or finished.json, all files count as the run's own.
+        CheckpointError if they cannot be read.
         """
         if self.holds_a_run():
             return []
@@ -111,7 +112,7 @@ class RunFolder:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Locks this folder for one training. CheckpointError if another one is using it.
+        """Lock this folder for one training. CheckpointError if another one is using it, or it cannot be written to.
 
         The folder is created, and goes again if nothing was put into it, because the training has not begun.
         """
@@ -147,7 +148,10 @@ class RunFolder:
                     pass
 
     def begin(self, config: str) -> None:
-        """Remove the files of an earlier run, with reports on its model, and nothing else; write this run's config."""
+        """Remove the files of an earlier run, with reports on its model, and nothing else; write this run's config.
+
+        CheckpointError if that fails; the model goes last.
+        """
         with self._writing():
             weights = [*tensor_files(self.states), *tensor_files(self.snapshots)]
             # The model last: nothing of it is lost if the others cannot be removed.
@@ -157,7 +161,7 @@ class RunFolder:
             self._write_config(config)
 
     def go_on(self, config: str) -> None:
-        """Write the config with which a resumed run continues.
+        """Write the config with which a resumed run continues. CheckpointError if that fails.
 
         A finished run that is extended stays marked as over, so that its model is found, unless that is lost.
         """
@@ -183,7 +187,7 @@ class RunFolder:
         return None
 
     def finish(self, summary: dict[str, Any]) -> None:
-        """Mark the run as over."""
+        """Mark the run as over. CheckpointError if that fails."""
         with self._writing():
             atomic_write(self.finished, json.dumps(summary, indent=2, ensure_ascii=False).encode())
 
