@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -117,10 +117,11 @@ def test_other_settings_or_other_text_are_other_entries(tmp_path: Path, config: 
 
 
 def test_a_cache_that_may_not_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, **how: bool) -> os.stat_result:
+    def refuse(path: Path, **how: Any) -> NoReturn:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     cache = Opened(tmp_path)
+    monkeypatch.setattr(Path, "mkdir", refuse)
     monkeypatch.setattr(os, "stat", refuse)
     monkeypatch.setattr(Path, "stat", refuse)  # which on Python 3.10 has an `os.stat` of its own
     with pytest.raises(DataError, match=r"^cannot write to the cache folder .*: Permission denied; name another"):
