@@ -64,3 +64,22 @@ def test_another_array_is_refused(tmp_path: Path) -> None:
     np.save(path, np.ones((2, 2)))
     with pytest.raises(ValueError, match=r"array\.npy is not a flat array"):
         map_array(path, digest)
+
+
+TOO_LONG = f"{{'descr': '<u2', 'fortran_order': False, 'shape': ({'9' * 25},)}}".ljust(117) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "EOF"),
+        (b"PK\x03\x04 begins a zip archive", "the magic string is not correct"),
+        (b"\x93NUMPY\x01\0\x76\0" + TOO_LONG.encode(), r"the header of array\.npy cannot be read"),
+    ],
+    ids=["empty", "zip", "too long"],
+)
+def test_a_file_that_is_no_array_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "array.npy"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        map_array(path, "")

@@ -49,13 +49,13 @@ def map_array(path: Path, digest: str) -> NDArray[Any]:
     """The array in a file, memory-mapped.
 
     Raises:
-        OSError, ValueError, EOFError: the file cannot be read, is not an array, or does not have this digest.
+        OSError, ValueError: the file cannot be read, is not an array, or does not have this digest.
     """
     try:
-        array = np.load(path, mmap_mode="r")
-    except (SyntaxError, TokenError) as error:  # NumPy reads the header of a file as Python.
+        array = np.lib.format.open_memmap(path, mode="r")  # np.load takes other kinds of files, too.
+    except (SyntaxError, TokenError, OverflowError) as error:  # NumPy reads the header of a file as Python.
         raise ValueError(f"the header of {path.name} cannot be read") from error
-    if not isinstance(array, np.memmap) or array.ndim != 1:
+    if array.ndim != 1:
         raise ValueError(f"{path.name} is not a flat array")
     sha256 = hashlib.sha256()
     with path.open("rb") as file:  # Not by the map, whose pages would stay in this process's memory.

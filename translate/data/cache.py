@@ -102,7 +102,7 @@ class CorpusCache:
             self._write(name, content, codecs)
         try:
             return self._mapped(name, codecs, content)
-        except (OSError, EOFError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise DataError(
                 f"the encoded text in {self._folder} cannot be read again: {error}. Run the command again, or name "
                 "another folder: data.cache=FOLDER."
@@ -145,7 +145,7 @@ class CorpusCache:
                     )
                     return None
             return parse(entry["content"])
-        except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             log.warning("ignoring the cached file %s: it is damaged or unreadable (%s)", path, error)
             return None
 
