@@ -64,14 +64,20 @@ class Handler(BaseHTTPRequestHandler):
                 self.server.released.wait(10)
             case "no-range":
                 self.answer(BODY, 0)
+            case "no-number":  # says in words how much it delivers
+                self.answer(BODY, start, length="everything")
+            case "nowhere":
+                self.send_response(302)
+                self.send_header("Location", "http://[")
+                self.end_headers()
             case _:
                 self.send_error(404)
 
-    def answer(self, body: bytes, start: int, send: int | None = None) -> None:
+    def answer(self, body: bytes, start: int, send: int | None = None, length: str = "") -> None:
         if start >= len(body) > 0:
             return self.send_error(416)
         self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(body) - start))
+        self.send_header("Content-Length", length or str(len(body) - start))
         self.end_headers()
         self.wfile.write(body[start:][:send])
         self.wfile.flush()
@@ -115,6 +121,12 @@ def test_two_processes_download_once(tmp_path: Path, server: Server) -> None:
     assert names(tmp_path) == ["small.de.gz"]
 
 
+def test_a_length_that_is_no_number_tells_nothing(tmp_path: Path, server: Server) -> None:
+    download(tmp_path, server.mirror("no-number"))
+    assert server.asked == [("no-number", None)]
+    assert read_lines(tmp_path / "small.de.gz") == LINES
+
+
 @pytest.mark.parametrize("name", ["small.de", "small.de.gz"])
 def test_no_request_when_the_text_is_there(tmp_path: Path, server: Server, name: str) -> None:
     content = ("\n".join(LINES) + "\n").encode("utf-8")
@@ -133,6 +145,7 @@ def test_no_request_when_the_text_is_there(tmp_path: Path, server: Server, name:
         ("empty", "an empty file"),
         ("page", "not a valid gzip file"),
         ("missing", "HTTP 404 Not Found"),
+        ("nowhere", "Invalid IPv6 URL"),
     ],
 )
 def test_what_is_wrong_is_not_kept_and_the_next_mirror_is_asked(

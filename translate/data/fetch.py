@@ -161,7 +161,7 @@ def _transfer(url: str, part: Path, timeout: float) -> bool:
             part.unlink(missing_ok=True)
             raise _TryAgainError("nothing to resume") from None
         raise _MirrorError(f"HTTP {error.code} {error.reason}") from None
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: redirected to what is no address
         raise _MirrorError(_explain(error, timeout)) from None
     resumed: bool = response.status == HTTPStatus.PARTIAL_CONTENT
     arrived = 0
@@ -170,9 +170,8 @@ def _transfer(url: str, part: Path, timeout: float) -> bool:
             arrived += file.write(chunk)
         file.flush()
         os.fsync(file.fileno())
-    announced = int(response.headers.get("Content-Length", arrived))
-    if arrived < announced:
-        raise _TryAgainError(f"cut off after {arrived} of {announced} bytes")
+    if missing := response.length:  # None if the mirror has not announced how much there is
+        raise _TryAgainError(f"cut off after {arrived} of {arrived + missing} bytes")
     return resumed
 
 
