@@ -53,7 +53,8 @@ class CorpusCache:
         """The codecs of both languages, learned from `train` or its part for vocabularies; None means labels.
 
         Raises:
-            ConfigError: text must be tokenized, and the library or the spaCy model for it is not there.
+            ConfigError, DataError: they must be learned, and build_codecs says what is missing or wrong.
+            DataError: the cache cannot be written.
         """
         text = train.vocabulary or train
         hashes = [text.source_sha256, text.target_sha256]

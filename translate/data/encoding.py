@@ -18,7 +18,7 @@ def encoded_chunks(codec: Codec, lines: Text) -> Generator[Gathered, None, None]
 
     Raises:
         ConfigError: the tokenizer's library is missing.
-        DataError: one of the processes was killed.
+        DataError: the text cannot be read or tokenized, or one of the processes was killed.
     """
     return mapped(partial(_encode, codec), chunks(lines, CHUNK), f"encoding {len(lines)} lines")
 

@@ -80,7 +80,10 @@ def open_labelled_split(root: Path, split: str, known: Collection[str] | None = 
 
 
 def labelled_splits_in(root: Path) -> dict[str, Path]:
-    """The splits that `root` has, in alphabetical order, each with its file, plain before packed."""
+    """The splits that `root` has, in alphabetical order, each with its file, plain before packed.
+
+    DataError if the folder is there, but cannot be read.
+    """
     found: dict[str, Path] = {}
     for path in files_in(root):
         name = unpacked_name(path)

@@ -46,7 +46,10 @@ def open_files(source: Path, target: Path) -> TextPair:
 
 
 def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
-    """The files that match a pattern, by the text that each wildcard matched; by () for a path without wildcards."""
+    """The files that match a pattern, by the text that each wildcard matched; by () for a path without wildcards.
+
+    DataError if no file matches; a path without wildcards need not exist.
+    """
     text = str(pattern)
     if not re.search(r"[*?]", text) or exists(pattern):
         return {(): pattern}

@@ -32,7 +32,10 @@ def open_split(root: Path, split: str, source: str, target: str) -> TextPair:
 
 
 def splits_in(root: Path, source: str, target: str) -> dict[str, tuple[Path, Path]]:
-    """The splits that `root` has in both languages, in alphabetical order, with their two files."""
+    """The splits that `root` has in both languages, in alphabetical order, with their two files.
+
+    DataError if the folder is there, but cannot be read.
+    """
     found = _scan(root, source, target)
     return {split: (sides[source], sides[target]) for split, sides in sorted(found.items()) if len(sides) == 2}
 
@@ -99,7 +102,10 @@ def unpacked_name(path: Path) -> str:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Files in order of their names, so that "train.de" comes before "train.de.gz"; none where there is no folder."""
+    """Files in order of their names, so that "train.de" comes before "train.de.gz"; none where there is no folder.
+
+    DataError if the folder is there, but cannot be read.
+    """
     try:
         return sorted(path for path in folder.iterdir() if path.is_file())
     except (FileNotFoundError, NotADirectoryError):

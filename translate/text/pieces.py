@@ -135,7 +135,7 @@ def _written(tokens: Iterable[str]) -> str:
 
 
 def hugging_face() -> Any:
-    """Hugging Face's `tokenizers`, on one thread: it has others only inside `on_all_cores`."""
+    """Hugging Face's `tokenizers`, on one thread: it has others only inside `on_all_cores`. ConfigError if missing."""
     os.environ.setdefault(PARALLEL, "false")
     try:
         import tokenizers

@@ -27,7 +27,7 @@ MAX_ROUNDS = 10
 # A language counts as one without spaces if fewer than this share of distinct pairs of neighbours mostly have one.
 MOST_APART = 0.25
 
-# The suffix of every second occurrence. No token has a space beside other characters, so no real token looks like this.
+# The suffix of every second occurrence. No real token ends like this: few hold a space at all (Spanish "EE. UU.").
 SECOND = " (2)"
 
 

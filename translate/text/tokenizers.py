@@ -29,7 +29,10 @@ class Tokenizer(Protocol):
         """The line after lower-casing and the like: the most that `join` can restore from its tokens."""
 
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """The tokens of each line; none for a blank one."""
+        """The tokens of each line; none for a blank one.
+
+        ConfigError if the library for it is missing, DataError if that fails on a line.
+        """
 
     def join(self, tokens: Sequence[str]) -> str:
         """The line of text that these tokens make."""
