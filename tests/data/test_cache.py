@@ -371,6 +371,23 @@ def test_a_folder_that_cannot_be_made_is_noticed_before_codecs_are_learned(tmp_p
     assert cutting == []
 
 
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_cannot_be_written_to_is_noticed_before_codecs_are_learned(
+    number: int, tmp_path: Path, cutting: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(dir: Path) -> NoReturn:
+        assert dir == tmp_path
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("translate.data.cache.TemporaryFile", refuse)
+    with pytest.raises(DataError) as caught:
+        Opened(tmp_path)
+    assert str(caught.value) == (
+        f"cannot write to the cache folder {tmp_path}: {os.strerror(number)}; name another folder: data.cache=FOLDER"
+    )
+    assert cutting == []
+
+
 def test_processes_encode_a_text_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = Opened(tmp_path), Opened(tmp_path)
     encode, encoded = CorpusCache._encode, []

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -64,6 +65,8 @@ class CorpusCache:
         if codecs is None:
             with self._writing():  # Fails now rather than after minutes of learning.
                 self._folder.mkdir(parents=True, exist_ok=True)
+                with TemporaryFile(dir=self._folder):
+                    pass
             log.info("%s: learning tokenizers and vocabularies", text.name)
             codecs = build_codecs(config, languages, text.source, text.target)
             self._write(name, [codec.to_dict() for codec in codecs], codecs)
