@@ -33,3 +33,4 @@ def test_p_value() -> None:
     references = [f"the {number} dogs bark at a cat on a tree" for number in range(30)]
     worse = [line.replace("at a cat", "to cats") for line in references]
     assert p_value(references, worse, references) < 0.01
+    assert p_value(worse, worse, references) == 1
