@@ -379,6 +379,7 @@ def main() -> None:
         path = Path(folder) / "job.json"
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         running = contenders(args, job, path)
+        needed = running[:2]  # the ceiling, and the plain loop
         for contender in running:
             contender.start(Path(folder), args.threads)
         try:
@@ -386,6 +387,8 @@ def main() -> None:
                 print(f"pass {number + 1} of {1 + args.rounds}", file=sys.stderr)
                 for contender in list(running):
                     if trouble := contender.go():
+                        if contender in needed:
+                            sys.exit(f"nothing can be compared without {contender.title}: {trouble}")
                         print(f"{contender.title} is left out: {trouble}")
                         running.remove(contender)
                         contender.stop()

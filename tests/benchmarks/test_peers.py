@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from loops import LOOPS, Job, Pass, PlainTransformer, serve
-from peers import begin_like_pytorch, flops_per_token, make_job, this_project
+from peers import Contender, begin_like_pytorch, flops_per_token, main, make_job, this_project
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
@@ -128,3 +129,29 @@ def test_each_line_is_answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert first == {"seconds": 1.0, "loss": 2.0, "peak": first["peak"]}
     assert second == {"missing": "No module named 'toolkit'"}
+
+
+@pytest.mark.parametrize("missing", ["ceiling", "plain", "tuned"])
+def test_nothing_is_compared_without_the_ceiling_or_the_plain_loop(
+    missing: str, job: Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = {"float32": 1e9, "seconds": 1.0, "tokens": 5.0, "loss": 2.0, "peak": 1.0}
+    answer = f"import sys\nfor _ in sys.stdin: print({json.dumps(figures)!r}, flush=True)"
+    monkeypatch.setattr("peers.make_job", lambda args: job)
+    monkeypatch.setattr(
+        "peers.contenders",
+        lambda *_: [
+            Contender(title, "float32", [sys.executable, "-c", "" if title == missing else answer])
+            for title in ("ceiling", "plain", "tuned", "this project")
+        ],
+    )
+    monkeypatch.setattr(sys, "argv", ["peers.py", "--data", "nowhere", "--rounds", "1"])
+    if missing == "tuned":
+        main()
+        printed = capsys.readouterr().out
+        assert "tuned is left out: it stopped: it said nothing" in printed
+        assert "this project" in printed
+    else:
+        with pytest.raises(SystemExit, match=f"nothing can be compared without {missing}: it stopped"):
+            main()
+        assert capsys.readouterr().out == ""
