@@ -31,7 +31,10 @@ def main() -> int:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.folder or Path(temporary)
-        write_text(folder / "text", args.pairs)
+        try:
+            write_text(folder / "text", args.pairs)
+        except OSError as error:
+            parser.error(f"cannot write to {folder}: {error.strerror}")
         codes = [try_out(config, folder, args.steps) for config in args.configs]
     print(f"{codes.count(0)} of {len(codes)} configs train, translate and are scored", file=sys.stderr)
     return 0 if codes and not any(codes) else 1

@@ -10,6 +10,7 @@ import large_corpus
 import loops
 import peers
 import pytest
+import roots
 import scaling
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,6 +93,19 @@ def test_an_unknown_kind_of_token_is_refused_before_anything_is_written(
         large_corpus.main()
     assert end.value.code == 2
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("benchmark", [roots, large_corpus], ids=lambda module: module.__name__)
+def test_a_folder_that_cannot_be_written(
+    benchmark: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "folder"
+    monkeypatch.setattr(sys, "argv", ["benchmark", "--folder", str(folder)])
+    with pytest.raises(SystemExit) as end:
+        benchmark.main()
+    assert end.value.code == 2
+    assert f"error: cannot write to {folder}: Not a directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("pairs", [10, 10**9])
