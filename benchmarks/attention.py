@@ -31,6 +31,7 @@ from translate.text.vocabulary import BOS, EOS
 
 mpl.use("Agg")
 mpl.rcParams["font.family"] = [name for name in (os.environ.get("FONT"), "DejaVu Sans") if name]
+mpl.rcParams["text.parse_math"] = False  # What stands between two dollar signs is text, too.
 from matplotlib import pyplot as plt
 
 
@@ -64,7 +65,7 @@ def main() -> None:
     )
     for block, weights_HTS in enumerate(weights):
         for head, axis in enumerate(axes[block]):
-            axis.imshow(weights_HTS[head], cmap="Blues", vmin=0, vmax=1)
+            axis.imshow(weights_HTS[head].numpy(), cmap="Blues", vmin=0, vmax=1)
             axis.set_xticks(range(len(columns)), columns, rotation=90)
             axis.set_yticks(range(len(rows)), rows)
             axis.tick_params(length=0)

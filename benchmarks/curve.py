@@ -13,6 +13,7 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("Agg")
+mpl.rcParams["text.parse_math"] = False  # What stands between two dollar signs is text, too.
 from matplotlib import pyplot as plt
 
 

@@ -1,11 +1,18 @@
 """What benchmarks/attention.py draws."""
 
+import sys
+from pathlib import Path
+
+import pytest
 import torch
-from attention import cross_attention
+from attention import cross_attention, main
+from saved_models import save_model
 
 from translate.config.model import ModelConfig
 from translate.model.build import build_transformer
-from translate.text.vocabulary import EOS
+from translate.text.codec import Codec
+from translate.text.vocabulary import EOS, Vocabulary
+from translate.text.whitespace import WhitespaceTokenizer
 
 
 def test_each_row_is_what_one_token_of_the_translation_gathers() -> None:
@@ -18,3 +25,11 @@ def test_each_row_is_what_one_token_of_the_translation_gathers() -> None:
     shorter = cross_attention(model, [4, 5, 6], (7, EOS))
     torch.testing.assert_close(weights[0][:, :2], shorter[0])  # what is written later changes nothing
     assert not torch.allclose(weights[0][:, 0], weights[0][:, 1])
+
+
+def test_a_token_between_dollar_signs_is_no_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saved_models.GERMAN", Codec(WhitespaceTokenizer("de"), Vocabulary((r"$\US$",))))
+    model, picture = save_model(tmp_path / "model.safetensors"), tmp_path / "picture.png"
+    monkeypatch.setattr(sys, "argv", ["attention.py", str(model), r"$\US$", "--output", str(picture)])
+    main()
+    assert picture.stat().st_size > 0
