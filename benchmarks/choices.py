@@ -42,13 +42,18 @@ def tokens_overrides(kind: str) -> list[str]:
     return [f"text.tokenizer.kind={kind}", *(["text.tokenizer.min_freq=2"] if kind == "word" else [])]
 
 
+def name_of(variant: tuple[str, ...]) -> str:
+    """What runs with a variant of the model are called, before their seed."""
+    return "-".join(("model", *variant))
+
+
 def model_overrides(norm: str, positions: str, activation: str) -> list[str]:
     """Another variant of the model."""
     return [f"model.norm={norm}", f"model.positions={positions}", f"model.activation={activation}"]
 
 
 CHOICES = {f"tokens-{kind}": tokens_overrides(kind) for kind in TOKENS} | {
-    "-".join(("model", *variant)): model_overrides(*variant) for variant in MODELS
+    name_of(variant): model_overrides(*variant) for variant in MODELS
 }
 # This one is the same system as the subword one.
 SAME = {"model-pre-sinusoidal-relu": "tokens-bpe"}
@@ -146,12 +151,12 @@ def print_models(folder: Path, seeds: Sequence[int]) -> None:
     """The table of models, and that of what each of their choices adds."""
     print_row("norm", "positions", "activation", "val BLEU", "val chrF", *COMMON)
     print_row(*["---"] * (5 + len(COMMON)))
-    for variant in MODELS:
-        results = Results(folder, "-".join(("model", *variant)), seeds)
+    found = {variant: Results(folder, name_of(variant), seeds) for variant in MODELS}
+    for variant, results in found.items():
         if results.runs:
             print_row(*variant, results.score("bleu"), results.score("chrf"), *results.cost())
     print()
-    print_effects({variant: Results(folder, "-".join(("model", *variant)), seeds).values("bleu") for variant in MODELS})
+    print_effects({variant: results.values("bleu") for variant, results in found.items()})
 
 
 def print_effects(values: dict[tuple[str, ...], list[float]]) -> None:
