@@ -69,6 +69,9 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="train nothing; print the results so far")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")
     args = parser.parse_intermixed_args()
+    for seed in args.seeds:
+        if args.seeds.count(seed) > 1:
+            parser.error(f"argument --seeds: {seed} is given twice")
     runs = [(choice, seed) for seed in args.seeds for choice in CHOICES if choice not in SAME]
     if args.only is not None:
         runs = [(choice, seed) for choice, seed in runs if choice.startswith(args.only) or choice in SAME.values()]

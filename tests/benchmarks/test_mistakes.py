@@ -43,6 +43,15 @@ def test_a_study_without_the_corpus(
     assert not folder.exists()
 
 
+def test_a_seed_given_twice(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One run would count as two, without any spread."""
+    monkeypatch.setattr(sys, "argv", ["choices.py", "--data", str(ROOT / "data"), "--seeds", "1", "2", "1", "--report"])
+    with pytest.raises(SystemExit) as end:
+        choices.main()
+    assert end.value.code == 2
+    assert "error: argument --seeds: 1 is given twice" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("named", ["run", "run/metrics.jsonl"])
 @pytest.mark.parametrize(
     ("text", "message"),
