@@ -126,7 +126,8 @@ def main() -> int:
 def rerank(args: argparse.Namespace) -> None:
     """Translate, choose on val, and print the table."""
     keep_memory()
-    refuse_to_replace(args.output, {"the text to translate": [args.input]})
+    models = [name for names in (*args.system, args.reverse) if names for name in names.split(",")]
+    refuse_to_replace(args.output, {"the model": map(Path, models), "the text to translate": [args.input]})
     source = read_lines(args.input) if args.input else []  # first, so that a wrong name shows at once
     systems = [Translator.load(names.split(",")) for names in args.system]
     for name, system in zip(args.system, systems, strict=True):

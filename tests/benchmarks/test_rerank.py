@@ -1,8 +1,11 @@
 """Which translation benchmarks/rerank.py chooses."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
-from rerank import Candidates, p_value, unique
+from rerank import Candidates, main, p_value, unique
 
 CANDIDATES = Candidates(
     lines=np.array([0, 0, 0, 1, 1]),
@@ -34,3 +37,16 @@ def test_p_value() -> None:
     worse = [line.replace("at a cat", "to cats") for line in references]
     assert p_value(references, worse, references) < 0.01
     assert p_value(worse, worse, references) == 1
+
+
+@pytest.mark.parametrize("replaced", ["first", "second", "reverse"])
+def test_no_model_is_replaced_by_its_translations(
+    replaced: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, reverse, output = (str(tmp_path / name) for name in ("first", "second", "reverse", replaced))
+    Path(output).write_text("weights", encoding="utf-8")
+    models = ["--system", f"{first},{second}", "--reverse", reverse]
+    files = ["--data", str(tmp_path), "--input", str(tmp_path / "text"), "--output", output]
+    monkeypatch.setattr(sys, "argv", ["rerank.py", *models, *files])
+    assert main() == 2
+    assert f"error: the translations would overwrite the model {output}" in capsys.readouterr().err
