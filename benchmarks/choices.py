@@ -85,7 +85,6 @@ def main() -> None:
         command += [f"data.root={args.data.resolve()}", "processes=1", "threads=1", f"output={folder.path}"]
         command += [*CHOICES[choice], *args.overrides, f"seed={seed}"]
         command += ["--resume"] if folder.has_model_or_states() else []
-        args.folder.mkdir(parents=True, exist_ok=True)
         with (args.folder / f"{folder.path.name}.log").open("ab") as log:
             process = subprocess.Popen(command, stderr=log)
             _, status, usage = os.wait4(process.pid, 0)
@@ -99,8 +98,11 @@ def main() -> None:
     if not args.report:
         try:
             corpora_of(load_config(CONFIG, [f"data.root={args.data.resolve()}", *args.overrides]).data).check()
+            args.folder.mkdir(parents=True, exist_ok=True)
         except TranslateError as error:
             parser.error(str(error))
+        except OSError as error:
+            parser.error(f"cannot write to {args.folder}: {error.strerror}")
         with ThreadPoolExecutor(args.jobs) as pool:
             list(pool.map(train, runs))
     if args.only != "model":

@@ -104,13 +104,21 @@ def test_an_unknown_kind_of_token_is_refused_before_anything_is_written(
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("benchmark", [roots, large_corpus], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    ("benchmark", "given"),
+    [(choices, ["--data", str(ROOT / "data")]), (large_corpus, []), (roots, [])],
+    ids=["choices", "large_corpus", "roots"],
+)
 def test_a_folder_that_cannot_be_written(
-    benchmark: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    benchmark: ModuleType,
+    given: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "folder"
-    monkeypatch.setattr(sys, "argv", ["benchmark", "--folder", str(folder)])
+    monkeypatch.setattr(sys, "argv", ["benchmark", *given, "--folder", str(folder)])
     with pytest.raises(SystemExit) as end:
         benchmark.main()
     assert end.value.code == 2
