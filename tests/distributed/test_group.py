@@ -56,6 +56,27 @@ def test_one_of_two_that_fail_reports_it(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [group.is_first_to_report("a mistake") for group in groups] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("rank", "local_rank", "reports"),
+    [(1, "1", True), (2, "2", False), (3, "0", True), (4, "1", False), (2, None, True)],
+)
+def test_one_on_each_machine_reports_that_the_first_has_died(
+    rank: int, local_rank: str | None, reports: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a store, they cannot ask. Not every launcher sets LOCAL_RANK."""
+    for name in ("TORCHELASTIC_ERROR_FILE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    if local_rank is not None:
+        monkeypatch.setenv("LOCAL_RANK", local_rank)
+    group = group_of(rank, 5)
+
+    def add(*_: object) -> int:
+        raise RuntimeError("failed to recv, got 0 bytes")
+
+    group._store = SimpleNamespace(add=add)
+    assert group.is_first_to_report("a mistake") is reports
+
+
 @pytest.mark.parametrize("by_torchrun", [True, False])
 def test_torchrun_cannot_end_a_process_that_is_about_to_report_the_death_of_another(
     by_torchrun: bool, monkeypatch: pytest.MonkeyPatch

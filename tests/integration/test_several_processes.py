@@ -529,11 +529,14 @@ def test_a_companion_that_dies_ends_all(tiny: TinyProject) -> None:
 
 
 def test_companions_do_not_outlive_the_first(tiny: TinyProject) -> None:
-    with started(tiny, "processes=2", *ENDLESS) as process:
+    """One of them says why they end, and PyTorch nothing."""
+    with started(tiny, "processes=3", *ENDLESS) as process:
         wait_for_a_state(tiny, process)
         process.kill()
         _, said = process.communicate(timeout=60)  # until all that hold its streams have ended
     assert [line for line in said.split("\n") if line.startswith("error: ")] == [HAS_DIED]
+    assert said.endswith(f"\n{HAS_DIED}\n")
+    assert "frame #" not in said
 
 
 def test_nor_do_those_that_have_not_met_it(tiny: TinyProject) -> None:

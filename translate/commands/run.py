@@ -125,6 +125,8 @@ def set_up() -> None:
     logging.getLogger("translate").setLevel(logging.INFO)  # From libraries, warnings are enough.
     if BRIEF_BUSY_LOOP.keys().isdisjoint(os.environ):
         os.environ.update(BRIEF_BUSY_LOOP)  # OpenMP reads it when PyTorch is imported, which happens later.
+    # If a process of several dies, PyTorch's C++ code in the others warns of it with stacks of 20 lines.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         tempfile.gettempdir()
     except FileNotFoundError:  # Every disk is full or read-only.

@@ -160,8 +160,8 @@ class Group(Processes):
         self.failed = True
         try:
             self._last_word = self._store.add(TOLD, 1) == 1
-        except RuntimeError:  # The store has died with the process that ran it.
-            self._last_word = True
+        except RuntimeError:  # The store has died with the process that ran it. One on each machine says so.
+            self._last_word = self.rank == 1 or os.environ.get("LOCAL_RANK", "0") == "0"
         return self._last_word
 
     def await_last_message(self) -> None:
