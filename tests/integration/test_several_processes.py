@@ -325,6 +325,28 @@ sys.exit(main())
     assert codes == [2, 2], said
 
 
+def test_ctrl_c_after_the_last_message_changes_nothing(tiny: TinyProject) -> None:
+    """While the processes end, which takes a moment."""
+    tiny.config()
+    program = """
+import signal, sys
+from translate.distributed.group import Group
+signal.signal(signal.SIGINT, signal.default_int_handler)
+wait = Group.await_last_message
+def await_last_message(self):
+    signal.raise_signal(signal.SIGINT)
+    wait(self)
+Group.await_last_message = await_last_message
+from translate.commands.train import main
+sys.exit(main())
+"""
+    script = ("-c", program, "--config", tiny.folder / "tiny.yaml", "training.max_steps=1")
+    codes, said = ended(launch(2, *script, folder=tiny.folder), tiny.folder)
+    assert codes == [0, 0], said
+    assert said[0].split("\n")[-2].startswith("the best model is "), said
+    assert said[1] == ""
+
+
 def test_a_failure_is_reported_once_even_if_one_process_is_slow(tiny: TinyProject) -> None:
     tiny.config()
     program = """

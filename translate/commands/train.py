@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from translate.commands.run import Once, complain, run
 from translate.commands.signals import leaving_in_order
 from translate.errors import CheckpointError, ConfigError
-from translate.system.interrupt import Interrupted, second_signal_ends, under_torchrun
+from translate.system.interrupt import Interrupted, InterruptGuard, second_signal_ends, under_torchrun
 
 if TYPE_CHECKING:
     from translate.config.schema import Config
@@ -93,7 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with leaving_in_order(), cleanup:  # before there is something to save, and after
         exit_code = run(work, complain_once)
         if together is not None:
-            together.await_last_message()
+            with InterruptGuard():  # A traceback would follow the last message.
+                together.await_last_message()
+                cleanup.close()
         if exit_code and ("WORLD_SIZE" in os.environ if together is None else together.failed):
             # It is still connected or connecting to others. While Python shuts down, threads for that can end it by
             # SIGABRT.
