@@ -2,10 +2,12 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -16,6 +18,7 @@ from translate.commands.signals import leaving_in_order
 from translate.system import interrupt
 from translate.system.interrupt import ECHO, second_signal_ends
 
+ROOT = Path(__file__).resolve().parents[2]
 POSIX = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
 
 
@@ -94,3 +97,16 @@ def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(
 
     assert ended_in_order(work, said.append) == 128 + number
     assert said == ["clear", "stopped"]
+
+
+@POSIX
+def test_ctrl_c_while_python_shuts_down_leaves_no_traceback() -> None:
+    program = """
+import atexit, signal
+from translate.commands.run import run
+signal.signal(signal.SIGINT, signal.default_int_handler)
+atexit.register(signal.raise_signal, signal.SIGINT)
+raise SystemExit(run(lambda: 0))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")

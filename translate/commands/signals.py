@@ -1,5 +1,6 @@
 """Signals while a command runs: it ends in order, and not while PyTorch is being imported."""
 
+import atexit
 import signal
 import sys
 import threading
@@ -22,9 +23,10 @@ class CtrlC:
             signal.signal(signal.SIGINT, self._note)
 
     def forget(self) -> None:
-        """Stop watching."""
+        """Stop watching; while Python shuts down, Ctrl-C ends it at once, without a traceback."""
         if callable(self._handler):
             signal.signal(signal.SIGINT, self._handler)
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if comes_again(number):
