@@ -288,6 +288,13 @@ class TestPaths:
                 load(text, *overrides)
         assert load("output: .").output == Path.cwd() / "configs"
 
+    def test_what_is_wrong_with_paths_is_said_along_with_all_else(self) -> None:
+        with pytest.raises(ConfigError) as caught:
+            load("output: ''\ndata: {root: $HOME/text}\nseed: -1")
+        lines = str(caught.value).split("\n  configs/x.yaml")
+        assert lines[0] == "3 problems in configs/x.yaml:"
+        assert [line.split(": ")[:2] for line in lines[1:]] == [[":1", "output"], [":2", "root"], [":3", "seed"]]
+
     def test_no_home_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def unknown(path: Path) -> Path:
             raise RuntimeError("Could not determine home directory.")

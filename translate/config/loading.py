@@ -55,7 +55,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         overriding = _merge(overriding, setting, ())
     given = _merge(given, overriding, (Config,))
 
-    config, more = check(_plain(given, (Config,)), lambda key_path: _place(given, key_path))
+    config, more = check(_plain(given, (Config,), problems), lambda key_path: _place(given, key_path))
     problems += more
     if problems or config is None:
         raise ConfigError(_report(problems, str(path)))
@@ -110,13 +110,13 @@ def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
     given = read_yaml(path, problems)
     if not isinstance(given.value, dict):
         raise ConfigError(
-            f"{given.place}: given {show(_plain(given, ()))}, allowed: sections such as 'model:', or nothing"
+            f"{given.place}: given {show(_plain(given, (), problems))}, allowed: sections such as 'model:', or nothing"
         )
     extends = given.value.pop("extends", None)
     if extends is None:
         return given
     if not isinstance(extends.value, str):
-        problems.append(f"{extends.place}: extends: given {show(_plain(extends, ()))}, allowed: a path")
+        problems.append(f"{extends.place}: extends: given {show(_plain(extends, (), problems))}, allowed: a path")
         return given
     try:
         inherited = _read(folder_of(path) / _expand_home(extends.value), (*readers, resolved(path)), problems)
@@ -205,22 +205,26 @@ def _drop_other_kinds(given: Given, chosen: Sequence[type[Section]], known: Sequ
     return Given(kept, given.place, given.folder)
 
 
-def _plain(given: Given, sections: Sequence[type[Section]]) -> Any:
-    """The values alone, with paths made absolute and the default `kind` filled in where a section leaves it out."""
+def _plain(given: Given, sections: Sequence[type[Section]], problems: list[str]) -> Any:
+    """The values alone, with paths made absolute and the default `kind` filled in where a section leaves it out.
+
+    What is wrong with a path is added to `problems`.
+    """
     if isinstance(given.value, list):
-        return [_plain(item, sections) for item in given.value]
+        return [_plain(item, sections, problems) for item in given.value]
     if not isinstance(given.value, dict):
         return given.value
     values: dict[str, Any] = {}
     for key, child in given.value.items():
         below = items_below if isinstance(child.value, list) else sections_below
-        values[key] = _plain(child, below(key, sections))
-        for field in fields_named(key, sections):
-            if isinstance(child.value, str) and is_path(field):
-                try:
-                    values[key] = str(_absolute(child.value, child.folder))
-                except ConfigError as error:
-                    raise ConfigError(f"{child.place}: {key}: {error}") from error
+        values[key] = _plain(child, below(key, sections), problems)
+        fields = fields_named(key, sections)
+        if isinstance(child.value, str) and any(map(is_path, fields)):
+            try:
+                values[key] = str(_absolute(child.value, child.folder))
+            except ConfigError as error:
+                problems.append(f"{child.place}: {key}: {error}")
+        for field in fields:
             if isinstance(child.value, dict) and len(sections_at(field)) > 1:
                 values[key].setdefault("kind", field.default.kind)
     return values
