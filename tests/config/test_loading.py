@@ -278,7 +278,7 @@ class TestPaths:
         with pytest.raises(ConfigError) as caught:
             load(f"data: {{root: '{path}'}}")
         what = f"{path}: variables of the environment are not expanded; ~/ is your home folder"
-        assert str(caught.value).endswith(f".yaml:1: root: {what}")
+        assert str(caught.value).endswith(f".yaml:1: data.root: {what}")
         assert load("data: {root: a$b/c$}").data.root == Path.cwd() / "configs/a$b/c$"
 
     @pytest.mark.parametrize("path", ["''", '""'])
@@ -286,6 +286,8 @@ class TestPaths:
         for text, overrides in ((f"output: {path}", []), ("", [f"output={path}"])):
             with pytest.raises(ConfigError, match=r"output: an empty path; leave the key out for its default$"):
                 load(text, *overrides)
+        with pytest.raises(ConfigError, match=r"data\.train\.1\.source: an empty path"):
+            load(f"data: {{train: [{{split: train}}, {{source: {path}, target: a}}]}}")
         assert load("output: .").output == Path.cwd() / "configs"
 
     def test_what_is_wrong_with_paths_is_said_along_with_all_else(self) -> None:
@@ -293,16 +295,15 @@ class TestPaths:
             load("output: ''\ndata: {root: $HOME/text}\nseed: -1")
         lines = str(caught.value).split("\n  configs/x.yaml")
         assert lines[0] == "3 problems in configs/x.yaml:"
-        assert [line.split(": ")[:2] for line in lines[1:]] == [[":1", "output"], [":2", "root"], [":3", "seed"]]
+        assert [line.split(": ")[:2] for line in lines[1:]] == [[":1", "output"], [":2", "data.root"], [":3", "seed"]]
 
     def test_no_home_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def unknown(path: Path) -> Path:
             raise RuntimeError("Could not determine home directory.")
 
         monkeypatch.setattr(Path, "expanduser", unknown)
-        with pytest.raises(
-            ConfigError, match=r"\.yaml:1: root: ~/corpus: the home folder is not known; set HOME, or write the whole"
-        ):
+        message = r"\.yaml:1: data\.root: ~/corpus: the home folder is not known; set HOME, or write the whole path$"
+        with pytest.raises(ConfigError, match=message):
             load("data: {root: ~/corpus}")
 
     def test_a_name_that_is_not_utf8(self, monkeypatch: pytest.MonkeyPatch) -> None:

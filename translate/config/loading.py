@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any
 
 from translate.config.data import Corpus
-from translate.config.key_paths import KeyPath
+from translate.config.key_paths import KeyPath, dotted
 from translate.config.keys import (
     fields_named,
     is_path,
@@ -205,25 +205,25 @@ def _drop_other_kinds(given: Given, chosen: Sequence[type[Section]], known: Sequ
     return Given(kept, given.place, given.folder)
 
 
-def _plain(given: Given, sections: Sequence[type[Section]], problems: list[str]) -> Any:
+def _plain(given: Given, sections: Sequence[type[Section]], problems: list[str], at: KeyPath = ()) -> Any:
     """The values alone, with paths made absolute and the default `kind` filled in where a section leaves it out.
 
-    What is wrong with a path is added to `problems`.
+    `at` is where in the config they are. What is wrong with a path of a file or folder is added to `problems`.
     """
     if isinstance(given.value, list):
-        return [_plain(item, sections, problems) for item in given.value]
+        return [_plain(item, sections, problems, (*at, number)) for number, item in enumerate(given.value)]
     if not isinstance(given.value, dict):
         return given.value
     values: dict[str, Any] = {}
     for key, child in given.value.items():
         below = items_below if isinstance(child.value, list) else sections_below
-        values[key] = _plain(child, below(key, sections), problems)
+        values[key] = _plain(child, below(key, sections), problems, (*at, key))
         fields = fields_named(key, sections)
         if isinstance(child.value, str) and any(map(is_path, fields)):
             try:
                 values[key] = str(_absolute(child.value, child.folder))
             except ConfigError as error:
-                problems.append(f"{child.place}: {key}: {error}")
+                problems.append(f"{child.place}: {dotted((*at, key))}: {error}")
         for field in fields:
             if isinstance(child.value, dict) and len(sections_at(field)) > 1:
                 values[key].setdefault("kind", field.default.kind)
