@@ -19,6 +19,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -30,7 +31,9 @@ from translate.commands.run import at_least
 from translate.config.schema import Config
 from translate.data.cache import CorpusCache
 from translate.data.corpora import ParallelCorpora
+from translate.data.holdout import new_files
 from translate.data.splits import open_split
+from translate.errors import DataError
 from translate.pipeline import train
 from translate.system.files import atomic_open
 from translate.text.tokenizers import TOKENIZERS
@@ -41,18 +44,21 @@ SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvw" for vowel in "a
 
 
 def write_pairs(folder: Path, pairs: int) -> None:
-    """Training and validation text, the same in every call."""
+    """Training and validation text, the same in every call. DataError if there is some in the folder already."""
+    sizes = {"val": 50, "train": pairs}
+    files = new_files(folder, sizes, ("de", "en"))
     folder.mkdir(parents=True, exist_ok=True)
-    for split, count in (("val", 50), ("train", pairs)):
-        demo = open_split(ROOT / "data", split, "de", "en").in_memory()
-        captions = list(zip(demo.source, demo.target, strict=True))
-        rng = random.Random(split)
-        with atomic_open(folder / f"{split}.en") as english, atomic_open(folder / f"{split}.de") as german:
+    with ExitStack() as stack:  # All four get their names at the end.
+        opened = {place: stack.enter_context(atomic_open(path)) for place, path in files.items()}
+        for split, count in sizes.items():
+            demo = open_split(ROOT / "data", split, "de", "en").in_memory()
+            captions = list(zip(demo.source, demo.target, strict=True))
+            rng = random.Random(split)
             for _ in range(count):
                 name = "".join(rng.choices(SYLLABLES, k=3)).capitalize()
                 source, target = rng.choice(captions)
-                german.write(f"{name}: {source}\n".encode())
-                english.write(f"{name}: {target}\n".encode())
+                opened[split, "de"].write(f"{name}: {source}\n".encode())
+                opened[split, "en"].write(f"{name}: {target}\n".encode())
 
 
 def measured(owner: Any, name: str, what: Callable[[tuple[Any, ...]], str]) -> None:
@@ -92,6 +98,8 @@ def main() -> None:
         started = time.perf_counter()
         try:
             write_pairs(folder, args.pairs)
+        except DataError as error:
+            parser.error(str(error))
         except OSError as error:
             parser.error(f"cannot write to {folder}: {error.strerror}")
         row("write the pairs", time.perf_counter() - started)

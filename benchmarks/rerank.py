@@ -32,6 +32,7 @@ from translate import Translator
 from translate.commands.run import at_least, run
 from translate.commands.streams import open_output
 from translate.commands.translate import refuse_to_replace
+from translate.data.corpora import corpora_of
 from translate.data.lines import read_lines
 from translate.data.splits import open_split
 from translate.errors import ConfigError
@@ -133,8 +134,9 @@ def rerank(args: argparse.Namespace) -> None:
     for name, system in zip(args.system, systems, strict=True):
         if system.predicts_labels:
             raise ConfigError(f"{name} labels text; give models that translate")
+    data = systems[0].config.data.model_copy(update={"root": args.data})
+    refuse_to_replace(args.output, {"a file of --data": corpora_of(data).files()})
     reverse = Translator.load(args.reverse.split(",")) if args.reverse else None
-    data = systems[0].config.data
     assert data.target is not None
     texts = {
         split: open_split(args.data, split, data.source, data.target).in_memory()

@@ -125,6 +125,19 @@ def test_a_folder_that_cannot_be_written(
     assert f"error: cannot write to {folder}: Not a directory" in capsys.readouterr().err
 
 
+def test_no_text_in_the_folder_is_replaced_by_made_up_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "val.en").write_text("somebody's own\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["large_corpus.py", "--folder", str(tmp_path), "--pairs", "5"])
+    with pytest.raises(SystemExit) as end:
+        large_corpus.main()
+    assert end.value.code == 2
+    assert f"error: {tmp_path / 'val.en'} exists. Choose another --folder" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["val.en"]
+    assert (tmp_path / "val.en").read_text(encoding="utf-8") == "somebody's own\n"
+
+
 @pytest.mark.parametrize("pairs", [10, 10**9])
 def test_pairs_that_make_no_batch_or_too_many(
     pairs: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

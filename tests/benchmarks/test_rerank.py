@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rerank import Candidates, main, p_value, unique
+from saved_models import save_model
 
 CANDIDATES = Candidates(
     lines=np.array([0, 0, 0, 1, 1]),
@@ -50,3 +51,17 @@ def test_no_model_is_replaced_by_its_translations(
     monkeypatch.setattr(sys, "argv", ["rerank.py", *models, *files])
     assert main() == 2
     assert f"error: the translations would overwrite the model {output}" in capsys.readouterr().err
+
+
+def test_no_text_of_the_corpus_is_replaced_by_translations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save_model(tmp_path / "model.safetensors")
+    for name in ("text", "val.de", "val.en", "test_2016_flickr.de", "test_2016_flickr.en"):
+        (tmp_path / name).write_text("Hund .\n", encoding="utf-8")
+    output = tmp_path / "val.en"
+    files = ["--data", str(tmp_path), "--input", str(tmp_path / "text"), "--output", str(output)]
+    monkeypatch.setattr(sys, "argv", ["rerank.py", "--system", str(model), *files])
+    assert main() == 2
+    assert f"error: the translations would overwrite a file of --data {output}" in capsys.readouterr().err
+    assert output.read_text(encoding="utf-8") == "Hund .\n"
