@@ -10,14 +10,7 @@ from torch import Tensor
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.optimization.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
-from translate.optimization.objective import (
-    CrossEntropy,
-    Objective,
-    PlainCrossEntropy,
-    PlainRDrop,
-    RDrop,
-    build_objective,
-)
+from translate.optimization.objective import CrossEntropy, Objective, RDrop, build_objective
 
 SIZE = 9
 
@@ -45,8 +38,8 @@ class NoisyScores:
 @pytest.mark.parametrize("r_drop", [0.0, 3.0])
 def test_plain_losses_are_chosen_by_name_and_leave_scores_as_they_are(r_drop: float, plain: bool, batch: Batch) -> None:
     objective = build_objective(TrainingConfig(label_smoothing=0.2, r_drop=r_drop, plain=["loss"] if plain else []))
-    with_weight, without = (PlainRDrop, PlainCrossEntropy) if plain else (RDrop, CrossEntropy)
-    assert objective == (with_weight(0.2, r_drop) if r_drop else without(0.2))
+    of_two, of_one = (plain_r_drop_loss, plain_smoothed_loss) if plain else (r_drop_loss_, smoothed_loss_)
+    assert objective == (RDrop(0.2, r_drop, of_two) if r_drop else CrossEntropy(0.2, of_one))
     scores = NoisyScores()(batch.twice() if r_drop else batch)
     objective(lambda _: scores, batch)
     assert (scores._version == 0) == plain
@@ -64,9 +57,9 @@ def test_what_is_differentiated_has_the_share_and_the_sums_do_not(r_drop: float,
     ("objective", "loss_of", "settings"),
     [
         (CrossEntropy(0.1), smoothed_loss_, (0.1,)),
-        (PlainCrossEntropy(0.1), plain_smoothed_loss, (0.1,)),
+        (CrossEntropy(0.1, plain_smoothed_loss), plain_smoothed_loss, (0.1,)),
         (RDrop(0.1, 5.0), r_drop_loss_, (0.1, 5.0)),
-        (PlainRDrop(0.1, 5.0), plain_r_drop_loss, (0.1, 5.0)),
+        (RDrop(0.1, 5.0, plain_r_drop_loss), plain_r_drop_loss, (0.1, 5.0)),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, CrossEntropy | RDrop) else "",
 )

@@ -13,12 +13,13 @@ from translate.optimization.loss import plain_r_drop_loss, plain_smoothed_loss, 
 # The model's logits for the next token at each target position that has a label, (M, V): N rows, and perhaps some more,
 # which do not count (see loss.py).
 Logits = Callable[[Batch], Tensor]
+Loss = Callable[..., tuple[Tensor, Tensor]]  # a function of loss.py
 
 
 class Objective(Protocol):
     """Returns `share` times the loss to minimize, for the backward pass, and two sums over a batch's target tokens.
 
-    The sums (2,) are that loss, without `share`, and the plain negative log-likelihood. Plain objectives leave out
+    The sums (2,) are that loss, without `share`, and the plain negative log-likelihood. The plain losses leave out
     labels that are `IGNORED`; the others take none.
     """
 
@@ -30,16 +31,10 @@ class CrossEntropy:
     """Cross-entropy with label smoothing, of one pass."""
 
     smoothing: float
+    loss: Loss = smoothed_loss_
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return smoothed_loss_(logits(batch), batch.labels_N, self.smoothing, share)
-
-
-class PlainCrossEntropy(CrossEntropy):
-    """The same by PyTorch's own loss."""
-
-    def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return plain_smoothed_loss(logits(batch), batch.labels_N, self.smoothing, share)
+        return self.loss(logits(batch), batch.labels_N, self.smoothing, share)
 
 
 @dataclass(frozen=True)
@@ -48,21 +43,15 @@ class RDrop:
 
     smoothing: float
     weight: float
+    loss: Loss = r_drop_loss_
 
     def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return r_drop_loss_(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share)
-
-
-class PlainRDrop(RDrop):
-    """The same by PyTorch's own losses."""
-
-    def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return plain_r_drop_loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share)
+        return self.loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share)
 
 
 def build_objective(config: TrainingConfig, *, plain: bool = False) -> Objective:
     """The objective that the settings ask for; with PyTorch's own losses if `plain`, or if the settings say so."""
     plain = plain or "loss" in config.plain
     if config.r_drop > 0:
-        return (PlainRDrop if plain else RDrop)(config.label_smoothing, config.r_drop)
-    return (PlainCrossEntropy if plain else CrossEntropy)(config.label_smoothing)
+        return RDrop(config.label_smoothing, config.r_drop, plain_r_drop_loss if plain else r_drop_loss_)
+    return CrossEntropy(config.label_smoothing, plain_smoothed_loss if plain else smoothed_loss_)
