@@ -11,7 +11,7 @@ import torch
 from tiny_runs import TinyProject, assert_same_run, rows, sigterm, stop, update
 
 from translate import Translator, pipeline
-from translate.config.keys import kind_of, sections_at
+from translate.config.keys import kind_of, sections_of
 from translate.config.schema import Config
 from translate.config.text import TextConfig
 from translate.model_file import SavedModel, fresh_model, weights_of
@@ -21,7 +21,7 @@ from translate.runs.preparing import plan_batches, prepare_text, training_set
 from translate.system.pool import START
 from translate.text.build import build_codecs
 
-KINDS = [str(kind_of(section)) for section in sections_at(TextConfig.model_fields["tokenizer"])]
+KINDS = [str(kind_of(section)) for section in sections_of(TextConfig.model_fields["tokenizer"])]
 WITHOUT_SPACY = [kind for kind in KINDS if kind != "word"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translate.config.keys import kind_of, sections_at
+from translate.config.keys import kind_of, sections_of
 from translate.config.text import TextConfig
 from translate.errors import CheckpointError
 from translate.text.build import build_codecs
@@ -18,7 +18,7 @@ from translate.text.codec import Codec
 from translate.text.tokenizers import TOKENIZERS, tokenizer_from_dict
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
-KINDS = [str(kind_of(section)) for section in sections_at(TextConfig.model_fields["tokenizer"])]
+KINDS = [str(kind_of(section)) for section in sections_of(TextConfig.model_fields["tokenizer"])]
 SETTINGS: dict[str, dict[str, Any]] = {kind: {"kind": kind} for kind in KINDS}
 for kind in ("bpe", "unigram"):
     SETTINGS[f"{kind} with bytes"] = {"kind": kind, "byte_fallback": True}

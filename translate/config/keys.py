@@ -11,13 +11,13 @@ from translate.config.schema import Config
 from translate.config.section import Section
 
 
-def sections_at(field: FieldInfo) -> list[type[Section]]:
-    """The sections allowed at a key: none for a single value, several in a union of which `kind` chooses a member."""
+def sections_of(field: FieldInfo) -> list[type[Section]]:
+    """The sections that a field allows: none for a single value, several if `kind` chooses a member of a union."""
     return [member for member, _ in _members(field) if isinstance(member, type) and issubclass(member, Section)]
 
 
-def items_at(field: FieldInfo) -> list[type[Section]]:
-    """The sections allowed in a list at a key."""
+def items_of(field: FieldInfo) -> list[type[Section]]:
+    """The sections allowed in the list that a field takes."""
     lists = [member for member, _ in _members(field) if get_origin(member) is list]
     items = [item for member in lists for item, _ in _split(get_args(member)[0], [])]
     return [item for item in items if isinstance(item, type) and issubclass(item, Section)]
@@ -31,17 +31,17 @@ def fields_named(key: str, sections: Sequence[type[Section]]) -> list[FieldInfo]
 def must_be_section(key: str, sections: Sequence[type[Section]]) -> bool:
     """Whether a key of `sections` allows nothing but a section."""
     fields = fields_named(key, sections)
-    return bool(fields) and all(len(sections_at(field)) == len(_members(field)) for field in fields)
+    return bool(fields) and all(len(sections_of(field)) == len(_members(field)) for field in fields)
 
 
 def sections_below(key: str, sections: Sequence[type[Section]]) -> list[type[Section]]:
     """The sections allowed at `key` of any of `sections`."""
-    return [section for field in fields_named(key, sections) for section in sections_at(field)]
+    return [section for field in fields_named(key, sections) for section in sections_of(field)]
 
 
 def items_below(key: str, sections: Sequence[type[Section]]) -> list[type[Section]]:
     """The sections allowed in a list at `key` of any of `sections`."""
-    return [section for field in fields_named(key, sections) for section in items_at(field)]
+    return [section for field in fields_named(key, sections) for section in items_of(field)]
 
 
 def all_sections(path: str = "", sections: Sequence[type[Section]] = (Config,)) -> Iterator[tuple[str, type[Section]]]:
@@ -50,8 +50,8 @@ def all_sections(path: str = "", sections: Sequence[type[Section]] = (Config,)) 
         yield path, section
         for key, field in section.model_fields.items():
             below = f"{path}.{key}".lstrip(".")
-            yield from all_sections(below, sections_at(field))
-            yield from all_sections(f"{below}[]", items_at(field))
+            yield from all_sections(below, sections_of(field))
+            yield from all_sections(f"{below}[]", items_of(field))
 
 
 def kind_of(section: type[Section]) -> str | None:
@@ -73,7 +73,7 @@ def allowed(fields: Sequence[FieldInfo]) -> str:
     """What is allowed at a key, as in `a number above 0 or null`. Several fields: the same key in sections by kind."""
     if words := [word for field in fields for word in choices(field)]:
         return f"one of {', '.join(words)}" if len(words) > 1 else words[0]
-    if kinds := [name for section in sections_at(fields[0]) if (name := kind_of(section))]:
+    if kinds := [name for section in sections_of(fields[0]) if (name := kind_of(section))]:
         return f"a section of kind {' or '.join(kinds)}"
     return " or ".join(_in_words(member, limits) for member, limits in _members(fields[0]))
 

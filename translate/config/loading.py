@@ -19,8 +19,8 @@ from translate.config.keys import (
     items_below,
     kind_of,
     must_be_section,
-    sections_at,
     sections_below,
+    sections_of,
     show,
 )
 from translate.config.problems import check
@@ -225,7 +225,7 @@ def _plain(given: Given, sections: Sequence[type[Section]], problems: list[str],
             except ConfigError as error:
                 problems.append(f"{child.place}: {dotted((*at, key))}: {error}")
         for field in fields:
-            if isinstance(child.value, dict) and len(sections_at(field)) > 1:
+            if isinstance(child.value, dict) and len(sections_of(field)) > 1:
                 values[key].setdefault("kind", field.default.kind)
     return values
 
