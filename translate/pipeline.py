@@ -205,15 +205,9 @@ def run_trainer(trainer: Trainer, run: RunFolder, writer: Writer) -> dict[str, f
     """Train to the end; only the first process has a log and a bar. Returns the seconds that each part has taken."""
     progress, is_first = trainer.progress, trainer.learner.processes.rank == 0
     seconds_before = progress.seconds
-    log_of_run = MetricsLog(run.metrics, keep_bytes=progress.log_bytes) if is_first else NoMetrics()
-    bar_of_run = Bar(trainer.total_steps, progress.step) if is_first else NoBar()
-    with (
-        closing(log_of_run) as metrics,
-        trainer.guard,
-        closing(writer),
-        log_above_the_bar(),
-        closing(bar_of_run) as bar,
-    ):
+    metrics = MetricsLog(run.metrics, keep_bytes=progress.log_bytes) if is_first else NoMetrics()
+    bar = Bar(trainer.total_steps, progress.step) if is_first else NoBar()
+    with closing(metrics), trainer.guard, closing(writer), log_above_the_bar(), closing(bar):
         trainer.train(metrics, bar)
     return {
         "rehearsal_seconds": trainer.rehearsal_seconds,
