@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from translate.config.decoding import DecodingConfig
@@ -62,7 +61,6 @@ class Validator(ABC):
         self.widths = np.maximum(dataset.source.lengths, dataset.target.lengths)
         self._references_that_fit, self._searches_that_fit = FittingBatches(), FittingBatches()
 
-    @torch.inference_mode()
     def __call__(self, model: Model) -> Validation:
         """Measure `model`, which is in evaluation mode.
 
