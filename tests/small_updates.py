@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from translate.config.model import ClassifierConfig, ModelConfig
+from translate.config.model import ClassifierConfig, TransformerConfig
 from translate.data.batching import Batch
 from translate.model.build import Model, build_model
 from translate.text.vocabulary import PAD
@@ -46,5 +46,5 @@ def small_model(labels: bool = False) -> Model:
 
 
 def build_translator(**settings: Any) -> Model:
-    model = ModelConfig(decoder_layers=1, **settings)
+    model = TransformerConfig(decoder_layers=1, **settings)
     return build_model(model, source_size=SIZE, target_size=SIZE)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from translate import Translator
-from translate.config.model import ModelConfig
+from translate.config.model import TransformerConfig
 from translate.config.schema import Config
 from translate.errors import CheckpointError
 from translate.model_file import SavedModel, fresh_model, load_weights, weights_of
@@ -28,7 +28,7 @@ SPACING = Spacing(joins_left=frozenset("."))
 GERMAN = Codec(WordTokenizer("de", spacing=SPACING), Vocabulary(("Hund", "Katze", ".", "schläft")))
 ENGLISH = Codec(WordTokenizer("en", lowercase=True, spacing=SPACING), Vocabulary(("dog", "cat", ".", "sleeps", "a")))
 ABOUT: dict[str, Any] = {"variant": "made up", "step": 12, "validation": {"bleu": 31.5}}
-TIES = get_args(ModelConfig.model_fields["tie"].annotation)
+TIES = get_args(TransformerConfig.model_fields["tie"].annotation)
 
 
 def new_model(tie: str = "target", source: Codec = GERMAN, target: Codec = ENGLISH, **settings: str) -> SavedModel:

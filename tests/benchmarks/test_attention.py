@@ -8,7 +8,7 @@ import torch
 from attention import cross_attention, main
 from saved_models import save_model
 
-from translate.config.model import ModelConfig
+from translate.config.model import TransformerConfig
 from translate.model.build import build_transformer
 from translate.text.codec import Codec
 from translate.text.vocabulary import EOS, Vocabulary
@@ -17,7 +17,7 @@ from translate.text.whitespace import WhitespaceTokenizer
 
 def test_each_row_is_what_one_token_of_the_translation_gathers() -> None:
     torch.manual_seed(1)
-    config = ModelConfig(d_model=8, ffn=16, heads=2, encoder_layers=1, decoder_layers=3, dropout=0.0)
+    config = TransformerConfig(d_model=8, ffn=16, heads=2, encoder_layers=1, decoder_layers=3, dropout=0.0)
     model = build_transformer(config, source_size=9, target_size=9).eval()
     weights = cross_attention(model, [4, 5, 6], (7, 8, EOS))
     assert [each.shape for each in weights] == [(2, 3, 4)] * 3  # heads; two tokens and their end; three and theirs

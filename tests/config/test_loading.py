@@ -9,7 +9,7 @@ import pytest
 import translate.system.paths
 from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig, LabelledFilterConfig
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config, load_config
-from translate.config.model import ClassifierConfig, ModelConfig
+from translate.config.model import ClassifierConfig, TransformerConfig
 from translate.config.schema import Config
 from translate.config.training import (
     AdamConfig,
@@ -153,7 +153,7 @@ class TestOverrides:
 
     def test_they_win_over_the_file_and_later_ones_over_earlier_ones(self) -> None:
         config = load("seed: 1\nmodel: {heads: 4, ffn: 99}", "seed=2", "model.heads=2", "seed=3")
-        assert (config.seed, config.model) == (3, ModelConfig(heads=2, ffn=99))
+        assert (config.seed, config.model) == (3, TransformerConfig(heads=2, ffn=99))
         pair = "{source: /a.de, target: /a.en}"
         for first in ("small", pair):
             assert load("", f"data.train={first}", "data.train=large").data.train == "large"
@@ -168,7 +168,7 @@ class TestExtends:
             b="extends: c.yaml\nmodel: {heads: 2, ffn: 99}\nseed: 5",
             c="model: {ffn: 1, dropout: 0.3}\nseed: 6\nthreads: 2",
         )
-        assert config.model == ModelConfig(heads=4, ffn=99, dropout=0.3)
+        assert config.model == TransformerConfig(heads=4, ffn=99, dropout=0.3)
         assert (config.seed, config.threads) == (5, 2)
 
     def test_paths_start_from_the_file_that_writes_them(self) -> None:
@@ -198,10 +198,10 @@ class TestKinds:
         assert config.training.optimizer == AdamWConfig(lr=1)
 
     def test_a_config_stored_before_there_were_other_models_and_texts(self) -> None:
-        values = config_to_dict(Config(model=ModelConfig(ffn=99), data=DataConfig(target="fr")))
+        values = config_to_dict(Config(model=TransformerConfig(ffn=99), data=DataConfig(target="fr")))
         del values["model"]["kind"], values["data"]["kind"]
         found = config_from_dict(values)
-        assert (found.model, found.data) == (ModelConfig(ffn=99), DataConfig(target="fr"))
+        assert (found.model, found.data) == (TransformerConfig(ffn=99), DataConfig(target="fr"))
 
     def test_from_a_translation_to_labels_in_a_child(self) -> None:
         base = "data: {root: a, source: fr, target: de, download: true}\nmodel: {ffn: 99, tie: none, decoder_layers: 2}"

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from translate.config.decoding import DecodingConfig
-from translate.config.model import ModelConfig
+from translate.config.model import TransformerConfig
 from translate.model.build import build_transformer
 from translate.model.transformer import Transformer
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
@@ -20,7 +20,7 @@ def random_model(seed: int = 0, **settings: Any) -> Transformer:
     """A transformer with matrices so large that it says something else for each source."""
     sizes = {"d_model": 32, "ffn": 32, "encoder_layers": 1, "decoder_layers": 2, "heads": 2, "tie": "none"}
     torch.manual_seed(seed)
-    config = ModelConfig.model_validate(sizes | settings)
+    config = TransformerConfig.model_validate(sizes | settings)
     model = build_transformer(config, source_size=VOCABULARY, target_size=VOCABULARY)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from translate.config.decoding import DecodingConfig
-from translate.config.model import ClassifierConfig, ModelConfig
+from translate.config.model import ClassifierConfig, TransformerConfig
 from translate.config.schema import Config
 from translate.decoding.search import search
 from translate.model.build import NORMS, POSITIONS, build_classifier, build_model, build_transformer
@@ -68,7 +68,7 @@ def test_the_logits_are_those_of_a_slow_loop(norm: str, positions: str) -> None:
 
 def test_the_encoder_is_that_of_the_transformer() -> None:
     classifier = random_classifier()
-    config = ModelConfig.model_validate(SIZES)
+    config = TransformerConfig.model_validate(SIZES)
     transformer = build_transformer(config, source_size=WORDS, target_size=WORDS).eval()
     shared = {name: weight for name, weight in classifier.state_dict().items() if not name.startswith("projection.")}
     assert transformer.load_state_dict(shared, strict=False).unexpected_keys == []

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from translate.config.model import ModelConfig
+from translate.config.model import TransformerConfig
 from translate.model.build import NORMS, build_transformer, embedding
 from translate.model.dropout import Dropout
 from translate.model.layers import FeedForward
@@ -77,7 +77,7 @@ def test_nothing_is_dropped_in_evaluation_or_at_zero() -> None:
 @pytest.mark.parametrize("norm", NORMS)
 def test_each_dropout_of_a_model_is_used_once_with_its_own_rate(norm: str) -> None:
     small: dict[str, Any] = {"d_model": 8, "ffn": 8, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "norm": norm}
-    config = ModelConfig(**small, dropout=0.1, attention_dropout=0.2, ffn_dropout=0.3)
+    config = TransformerConfig(**small, dropout=0.1, attention_dropout=0.2, ffn_dropout=0.3)
     model = build_transformer(config, source_size=9, target_size=9)
     used: list[tuple[str, float]] = []
     for name, module in model.named_modules():
@@ -110,7 +110,7 @@ def test_a_feed_forward_drops_what_its_activation_gives() -> None:
 
 
 def test_an_embedding_drops_what_its_norm_gives() -> None:
-    layer = embedding(nn.Embedding(9, 1000), ModelConfig(d_model=1000, dropout=0.3, embedding_norm_eps=1e-5))
+    layer = embedding(nn.Embedding(9, 1000), TransformerConfig(d_model=1000, dropout=0.3, embedding_norm_eps=1e-5))
     ids = torch.arange(9)[None]
     dropped, whole = layer(ids), layer.eval()(ids)
     torch.testing.assert_close(dropped, torch.where(dropped == 0, 0.0, whole / 0.7))

@@ -7,17 +7,17 @@ import torch
 from kinds_of_optimizers import KINDS, settings_of
 from torch import nn
 
-from translate.config.model import ModelConfig
+from translate.config.model import TransformerConfig
 from translate.config.training import TrainingConfig
 from translate.model.build import build_transformer
 from translate.optimization.optimizer import build_optimizers, split_parameters
 
-TIES = get_args(ModelConfig.model_fields["tie"].annotation)
-POSITIONS = get_args(ModelConfig.model_fields["positions"].annotation)
+TIES = get_args(TransformerConfig.model_fields["tie"].annotation)
+POSITIONS = get_args(TransformerConfig.model_fields["positions"].annotation)
 
 
 def small_model(tie: str = "none", positions: str = "sinusoidal") -> nn.Module:
-    config = ModelConfig.model_validate(
+    config = TransformerConfig.model_validate(
         {"d_model": 8, "ffn": 12, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "max_positions": 10}
         | {"tie": tie, "positions": positions}
     )

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from translate.config.model import ClassifierConfig, ModelConfig
+from translate.config.model import ClassifierConfig, TransformerConfig
 from translate.data.batching import Batch, pad_rows
 from translate.model.build import Model, build_model
 from translate.model.classifier import Classifier
@@ -19,9 +19,9 @@ from translate.training.memory import TensorMemory
 
 SIZES = {"d_model": 16, "ffn": 64, "heads": 2, "encoder_layers": 2}
 DROPOUT = {"dropout": 0.2, "attention_dropout": 0.3, "ffn_dropout": 0.1}
-MODELS: dict[str, ModelConfig | ClassifierConfig] = {
-    "pre-norm": ModelConfig.model_validate({**SIZES, **DROPOUT, "decoder_layers": 2, "norm": "pre"}),
-    "post-norm, tied": ModelConfig.model_validate(
+MODELS: dict[str, TransformerConfig | ClassifierConfig] = {
+    "pre-norm": TransformerConfig.model_validate({**SIZES, **DROPOUT, "decoder_layers": 2, "norm": "pre"}),
+    "post-norm, tied": TransformerConfig.model_validate(
         {**SIZES, **DROPOUT, "decoder_layers": 2, "norm": "post", "tie": "target"}
     ),
     "classifier": ClassifierConfig.model_validate({**SIZES, **DROPOUT}),
@@ -30,7 +30,7 @@ OBJECTIVES: dict[str, Objective] = {"cross-entropy": CrossEntropy(0.1), "R-Drop"
 CPU = torch.device("cpu")
 
 
-def model_of(config: ModelConfig | ClassifierConfig, dtype: torch.dtype) -> Model:
+def model_of(config: TransformerConfig | ClassifierConfig, dtype: torch.dtype) -> Model:
     torch.manual_seed(1)
     model = build_model(config, source_size=30, target_size=20)
     return model.to(torch.float64 if dtype is torch.float64 else torch.float32)

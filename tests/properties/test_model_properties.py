@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from translate.config.model import ModelConfig
+from translate.config.model import TransformerConfig
 from translate.model.build import ACTIVATIONS, NORMS, POSITIONS, build_transformer
 from translate.model.positions import NO_LIMIT, LearnedPositions, SinusoidalPositions, sinusoids
 from translate.model.rows import PaddedRows
@@ -28,7 +28,7 @@ def random_model(
     """A small transformer in evaluation mode whose weights are all drawn: no bias is 0, no norm the identity."""
     settings = {"d_model": 16, "ffn": 32, "encoder_layers": 2, "decoder_layers": 2, "heads": 2, "max_positions": 20}
     variant = {"norm": norm, "activation": activation, "positions": positions}
-    config = ModelConfig.model_validate(settings | variant | more)
+    config = TransformerConfig.model_validate(settings | variant | more)
     sizes = (SOURCE_SIZE, SOURCE_SIZE if config.tie == "all" else TARGET_SIZE)
     torch.manual_seed(1)
     model = build_transformer(config, source_size=sizes[0], target_size=sizes[1])
@@ -51,7 +51,7 @@ def mask_of(*lengths: int) -> Tensor:
 
 @pytest.mark.parametrize(("setting", "table"), [("norm", NORMS), ("activation", ACTIVATIONS), ("positions", POSITIONS)])
 def test_tables_hold_the_names_of_the_schema(setting: str, table: dict[str, object]) -> None:
-    assert set(table) == set(get_args(ModelConfig.model_fields[setting].annotation))
+    assert set(table) == set(get_args(TransformerConfig.model_fields[setting].annotation))
 
 
 # --- who sees what ---------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_a_batch_of_nothing_but_padding() -> None:
     assert model(random_ids(2, 3), source_mask_BS, random_ids(2, 2), source_mask_BS[:, :2]).shape == (0, TARGET_SIZE)
 
 
-@pytest.mark.parametrize("tie", get_args(ModelConfig.model_fields["tie"].annotation))
+@pytest.mark.parametrize("tie", get_args(TransformerConfig.model_fields["tie"].annotation))
 @every_variant
 def test_every_parameter_gets_a_gradient(norm: str, activation: str, positions: str, tie: str) -> None:
     model = random_model(norm, activation, positions, tie=tie).train()
@@ -191,11 +191,11 @@ def test_tying_shares_storage(tie: str, shared: tuple[int, int, int]) -> None:
     assert len(vocabulary_sized) == len(set(shared))
 
 
-@pytest.mark.parametrize("tie", get_args(ModelConfig.model_fields["tie"].annotation))
+@pytest.mark.parametrize("tie", get_args(TransformerConfig.model_fields["tie"].annotation))
 def test_fresh_weights_have_the_scale_of_positions(tie: str) -> None:
     """Scaled token vectors and position vectors weigh alike, and padding is the zero vector."""
     torch.manual_seed(0)
-    config = ModelConfig.model_validate({"d_model": 64, "heads": 2, "tie": tie})
+    config = TransformerConfig.model_validate({"d_model": 64, "heads": 2, "tie": tie})
     model = build_transformer(config, source_size=400, target_size=400)
     for embedding in (model.source_embedding, model.target_embedding):
         assert (embedding.tokens.weight * embedding.scale).std().item() == pytest.approx(1, abs=0.05)
@@ -203,10 +203,10 @@ def test_fresh_weights_have_the_scale_of_positions(tie: str) -> None:
         assert not embedding.tokens.weight[PAD].any()
 
 
-@pytest.mark.parametrize("tie", get_args(ModelConfig.model_fields["tie"].annotation))
+@pytest.mark.parametrize("tie", get_args(TransformerConfig.model_fields["tie"].annotation))
 def test_a_fresh_projection_prefers_no_token(tie: str) -> None:
     torch.manual_seed(0)
-    config = ModelConfig.model_validate({"d_model": 64, "heads": 2, "tie": tie})
+    config = TransformerConfig.model_validate({"d_model": 64, "heads": 2, "tie": tie})
     model = build_transformer(config, source_size=400, target_size=400)
     assert not model.projection.bias.any()
     expected = (2 / (400 + 64)) ** 0.5 if tie == "none" else 64**-0.5
@@ -215,7 +215,7 @@ def test_a_fresh_projection_prefers_no_token(tie: str) -> None:
 
 def test_fresh_layers_are_xavier_without_biases() -> None:
     torch.manual_seed(0)
-    config = ModelConfig.model_validate({"d_model": 64, "heads": 2, "ffn": 256, "d_v": 48})
+    config = TransformerConfig.model_validate({"d_model": 64, "heads": 2, "ffn": 256, "d_v": 48})
     model = build_transformer(config, source_size=400, target_size=400)
     for name, layer in [*model.encoder.named_modules(), *model.decoder.named_modules()]:
         if isinstance(layer, nn.Linear):
@@ -336,7 +336,7 @@ def test_rotary_positions_add_nothing_to_tokens() -> None:
 @pytest.mark.parametrize("embedding_init", ["normal", "xavier"])
 def test_tokens_and_learned_positions_start_alike_in_strength(embedding_init: str) -> None:
     torch.manual_seed(1)
-    config = ModelConfig.model_validate(
+    config = TransformerConfig.model_validate(
         {"positions": "learned", "embedding_init": embedding_init, "max_positions": 100}
     )
     embedding = build_transformer(config, source_size=500, target_size=500).source_embedding

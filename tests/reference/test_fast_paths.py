@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.config.model import ModelConfig
+from translate.config.model import TransformerConfig
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.model.attention import MultiHeadAttention
@@ -43,7 +43,7 @@ def gradients(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     torch.manual_seed(1)
     size = {"d_model": 32, "ffn": 64, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
-    config = ModelConfig.model_validate(size | model_settings)
+    config = TransformerConfig.model_validate(size | model_settings)
     model = build_transformer(config, source_size=SIZE, target_size=SIZE).train()
     make_plain(model, settings.plain)
 
@@ -116,7 +116,7 @@ def test_attention_leaves_bfloat16_to_the_layers_around_it() -> None:
 
 
 def test_plain_dropout_is_pytorchs() -> None:
-    config = ModelConfig(d_model=16, heads=2, attention_dropout=0.2, ffn_dropout=0.3)
+    config = TransformerConfig(d_model=16, heads=2, attention_dropout=0.2, ffn_dropout=0.3)
     model = build_transformer(config, source_size=SIZE, target_size=SIZE)
     before = [module.p for module in model.modules() if isinstance(module, Dropout)]
     assert before
@@ -126,7 +126,7 @@ def test_plain_dropout_is_pytorchs() -> None:
 
 
 def test_plain_rows_are_as_many_as_there_are() -> None:
-    model = build_transformer(ModelConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE)
+    model = build_transformer(TransformerConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE)
     assert len(products_of(model)) == 1
     make_plain(model, ["rows"])
     assert products_of(model) == {6 * 9, 6 * 7, len(batch().labels_N)}
@@ -149,7 +149,7 @@ def products_of(model: nn.Module) -> set[int]:
 
 
 def test_plain_attention_is_pytorchs() -> None:
-    model = build_transformer(ModelConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE)
+    model = build_transformer(TransformerConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE)
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     assert attentions
     assert all(attention.explicit for attention in attentions)
@@ -166,7 +166,7 @@ def test_plain_attention_and_projection_call_pytorchs_operators(monkeypatch: pyt
 
     for name in ("linear", "scaled_dot_product_attention"):
         monkeypatch.setattr(nn.functional, name, partial(noted, getattr(nn.functional, name)))
-    model = build_transformer(ModelConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE).train()
+    model = build_transformer(TransformerConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE).train()
     for plain in (False, True):
         called.clear()
         if plain:
@@ -178,7 +178,7 @@ def test_plain_attention_and_projection_call_pytorchs_operators(monkeypatch: pyt
 
 
 def test_plain_projection_is_pytorchs() -> None:
-    model = build_transformer(ModelConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE)
+    model = build_transformer(TransformerConfig(d_model=16, heads=2), source_size=SIZE, target_size=SIZE)
     pairs = batch()
     assert not model(pairs.source_BS, pairs.source_mask_BS, pairs.target_BT, None).is_contiguous()
     make_plain(model, ["projection"])

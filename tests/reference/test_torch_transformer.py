@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.config.model import ModelConfig
+from translate.config.model import TransformerConfig
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import ACTIVATIONS, NORMS, build_transformer
 from translate.model.positions import RotaryEmbedding, sinusoids
@@ -20,7 +20,7 @@ SEEN = torch.ones(1, 1, 1, 2, dtype=torch.bool)
 
 def small_transformer(norm: str, activation: str) -> Transformer:
     """Two encoder and three decoder layers in float64, every weight drawn: no bias is 0, no norm the identity."""
-    config = ModelConfig.model_validate(
+    config = TransformerConfig.model_validate(
         {"d_model": 16, "ffn": 40, "encoder_layers": 2, "decoder_layers": 3, "heads": 4, "dropout": 0.0, "tie": "none"}
         | {"norm": norm, "activation": activation}
     )
@@ -291,7 +291,7 @@ def test_turned_queries_and_keys_know_their_distance_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("eps", [None, 1e-12, 10.0])
 def test_the_norm_on_embeddings(eps: float | None) -> None:
-    config = ModelConfig(d_model=16, heads=4, dropout=0.0, embedding_norm_eps=eps)
+    config = TransformerConfig(d_model=16, heads=4, dropout=0.0, embedding_norm_eps=eps)
     embedding = build_transformer(config, source_size=VOCABULARY, target_size=VOCABULARY).source_embedding
     ids_BT, _ = padded([5, 2], seed=1)
     summed_BTD = embedding.tokens(ids_BT) * 4.0 + sinusoids(8, 16)[3:8]

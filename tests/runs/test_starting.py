@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from translate.config.model import ModelConfig
+from translate.config.model import TransformerConfig
 from translate.config.schema import Config
 from translate.data.corpus import TextPair, TextPart
 from translate.data.dataset import Dataset, EncodedText
@@ -67,7 +67,8 @@ def test_settings_that_they_depend_on(of_start: dict[str, Any], asked: dict[str,
 
 def with_positions(number: int) -> Model:
     sizes: dict[str, Any] = {"d_model": 8, "ffn": 8, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
-    return build_model(ModelConfig(**sizes, positions="learned", max_positions=number), source_size=9, target_size=9)
+    settings = TransformerConfig(**sizes, positions="learned", max_positions=number)
+    return build_model(settings, source_size=9, target_size=9)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from translate.config.model import ClassifierConfig, ModelConfig
+from translate.config.model import ClassifierConfig, TransformerConfig
 from translate.model.build import Model, build_model
 from translate.optimization.recompute import recompute_blocks
 from translate.optimization.threaded import view_of
@@ -12,7 +12,7 @@ from translate.training.abandon import let_blocks_check
 
 SIZES = {"d_model": 16, "ffn": 16, "heads": 2, "encoder_layers": 2}
 CONFIGS = {
-    "translation": ModelConfig.model_validate({**SIZES, "decoder_layers": 1}),
+    "translation": TransformerConfig.model_validate({**SIZES, "decoder_layers": 1}),
     "labels": ClassifierConfig.model_validate(SIZES),
 }
 BLOCKS = {"translation": 3, "labels": 2}

@@ -15,7 +15,7 @@ import torch
 from small_updates import CPU
 from torch import Tensor
 
-from translate.config.model import ModelConfig
+from translate.config.model import TransformerConfig
 from translate.config.training import BatchConfig, TrainingConfig
 from translate.data.batching import Batch, BatchPlan, make_batch
 from translate.data.dataset import Dataset, EncodedText, Indices
@@ -63,7 +63,7 @@ def prepared(
     rng = np.random.default_rng(1)
     source, target = (EncodedText.of([rng.integers(4, 20, length) for length in side]) for side in lengths.T)
     plan = BatchPlan(np.arange(len(lengths)), lengths[:, 0], lengths[:, 1], config.batch, 1)
-    made = build_model(ModelConfig(**{**SIZES, **model}), source_size=vocabulary, target_size=vocabulary)
+    made = build_model(TransformerConfig(**{**SIZES, **model}), source_size=vocabulary, target_size=vocabulary)
     per_epoch = plan.updates_per_epoch
     learner = Learner(made, config, CPU, torch.float32, SINGLE_PROCESS, updates_per_epoch=per_epoch)
     return Prepared(learner, plan, Dataset(source, target))

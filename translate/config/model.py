@@ -78,7 +78,7 @@ class EncoderConfig(Section):
             )
 
 
-class ModelConfig(EncoderConfig):
+class TransformerConfig(EncoderConfig):
     """The encoder-decoder transformer."""
 
     kind: Literal["transformer"] = Field("transformer", description="Encoder and decoder; translates.")

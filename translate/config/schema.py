@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from translate.config.data import DataConfig, LabelledDataConfig
 from translate.config.decoding import DecodingConfig
-from translate.config.model import ClassifierConfig, ModelConfig
+from translate.config.model import ClassifierConfig, TransformerConfig
 from translate.config.section import AnyPath, Conflict, Section
 from translate.config.text import TextConfig, WordTokenizerConfig
 from translate.config.training import TrainingConfig
@@ -43,8 +43,8 @@ class Config(Section):
         DataConfig(), description="Which text to read."
     )
     text: TextConfig = Field(TextConfig(), description="How text becomes token ids.")
-    model: Annotated[ModelConfig | ClassifierConfig, Field(discriminator="kind")] = Field(
-        ModelConfig(), description="The model."
+    model: Annotated[TransformerConfig | ClassifierConfig, Field(discriminator="kind")] = Field(
+        TransformerConfig(), description="The model."
     )
     training: TrainingConfig = Field(TrainingConfig(), description="How it is trained.")
     decoding: DecodingConfig = Field(DecodingConfig(), description="How it translates.")
@@ -72,7 +72,7 @@ class Config(Section):
                 "data.train has no corpus to learn vocabularies from; set vocabulary: true for at least one",
                 ("data.train",),
             )
-        if isinstance(self.model, ModelConfig) and self.model.tie == "all" and not self.text.joint_vocabulary:
+        if isinstance(self.model, TransformerConfig) and self.model.tie == "all" and not self.text.joint_vocabulary:
             yield Conflict(
                 "model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, or "
                 "model.tie: target",

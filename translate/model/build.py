@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from translate.config.model import ClassifierConfig, EncoderConfig, ModelConfig
+from translate.config.model import ClassifierConfig, EncoderConfig, TransformerConfig
 from translate.model.attention import MultiHeadAttention
 from translate.model.classifier import Classifier
 from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, PostNorm, PreNorm, Residual
@@ -24,14 +24,14 @@ POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions] | type[N
 }
 
 
-def build_model(config: ModelConfig | ClassifierConfig, *, source_size: int, target_size: int) -> Model:
+def build_model(config: TransformerConfig | ClassifierConfig, *, source_size: int, target_size: int) -> Model:
     """A model with fresh weights for vocabularies of the given sizes."""
     if isinstance(config, ClassifierConfig):
         return build_classifier(config, source_size=source_size, labels=target_size - len(SPECIALS))
     return build_transformer(config, source_size=source_size, target_size=target_size)
 
 
-def build_transformer(config: ModelConfig, *, source_size: int, target_size: int) -> Transformer:
+def build_transformer(config: TransformerConfig, *, source_size: int, target_size: int) -> Transformer:
     """A transformer with fresh weights for vocabularies of the given sizes."""
     source_tokens = token_embedding(source_size, config)
     target_tokens = source_tokens if config.tie == "all" else token_embedding(target_size, config)
@@ -100,7 +100,7 @@ def encoder_layer(config: EncoderConfig) -> EncoderLayer:
     )
 
 
-def decoder_layer(config: ModelConfig) -> DecoderLayer:
+def decoder_layer(config: TransformerConfig) -> DecoderLayer:
     """One block of the decoder."""
     return DecoderLayer(
         self_attention=attention(config),
