@@ -84,8 +84,8 @@ class FilterConfig(Section):
     )
 
 
-class CorpusConfig(Section):
-    """Where the text is, of either kind."""
+class FoldersConfig(Section):
+    """What both kinds of text have in common: the folder that it is in, and that of its encoded form."""
 
     kind: str
     root: AnyPath = Field(
@@ -100,7 +100,7 @@ class CorpusConfig(Section):
     )
 
 
-class DataConfig(CorpusConfig):
+class DataConfig(FoldersConfig):
     """Parallel text: sentences and their translations."""
 
     kind: Literal["parallel"] = Field("parallel", description="Sentences and their translations.")
@@ -157,7 +157,7 @@ class LabelledFilterConfig(Section):
     max_tokens: PositiveInt = Field(200, description="Drop texts with more tokens than this.")
 
 
-class LabelledDataConfig(CorpusConfig):
+class LabelledDataConfig(FoldersConfig):
     """Labelled text: one `label<TAB>text` per line."""
 
     kind: Literal["labelled"] = Field("labelled", description="Texts, each with a label.")
