@@ -87,14 +87,14 @@ def test_each_dropout_of_a_model_is_used_once_with_its_own_rate(norm: str) -> No
     model(ids, mask, ids, mask)
     assert used == [
         ("source_embedding.dropout", 0.1),
-        ("encoder.0.self_attention.drop", 0.2),
+        ("encoder.0.self_attention.dropout", 0.2),
         ("encoder.0.self_residual.dropout", 0.1),
         ("encoder.0.feed_forward.dropout", 0.3),
         ("encoder.0.feed_residual.dropout", 0.1),
         ("target_embedding.dropout", 0.1),
-        ("decoder.0.self_attention.drop", 0.2),
+        ("decoder.0.self_attention.dropout", 0.2),
         ("decoder.0.self_residual.dropout", 0.1),
-        ("decoder.0.cross_attention.drop", 0.2),
+        ("decoder.0.cross_attention.dropout", 0.2),
         ("decoder.0.cross_residual.dropout", 0.1),
         ("decoder.0.feed_forward.dropout", 0.3),
         ("decoder.0.feed_residual.dropout", 0.1),

@@ -104,7 +104,7 @@ def test_weights_of_attention_are_a_softmax_in_float32(length: int, dtype: torch
 def test_attention_leaves_bfloat16_to_the_layers_around_it() -> None:
     attention = MultiHeadAttention(d_model=16, heads=2, dropout=0.0)
     inside: list[tuple[bool, torch.dtype]] = []
-    attention.drop.register_forward_hook(
+    attention.dropout.register_forward_hook(
         lambda _, inputs, output: inside.append((torch.is_autocast_enabled("cpu"), output.dtype))
     )
     x_BTD = torch.randn(2, 3, 16)

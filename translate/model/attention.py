@@ -95,7 +95,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads = heads
-        self.drop = Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.explicit = True  # whether training on CPUs uses `_attend` in place of PyTorch's operator
         self.as_rows = PaddedRows()
         d_qk, d_v = d_qk or d_model // heads, d_v or d_model // heads
@@ -139,7 +139,7 @@ class MultiHeadAttention(nn.Module):
                 q_BHTK,
                 *kv,
                 attn_mask=mask_B1TS,
-                dropout_p=self.drop.p if self.training else 0.0,
+                dropout_p=self.dropout.p if self.training else 0.0,
                 is_causal=causal,
             )
         attended_BTI = attended_BHTV.transpose(1, 2).reshape(*x_BTD.shape[:2], -1)
@@ -178,7 +178,7 @@ class MultiHeadAttention(nn.Module):
         with torch.autocast("cpu", enabled=False):
             q_BHTK, k_BHSK, v_BHSV = (_at_least_float32(tensor) for tensor in (q_BHTK, k_BHSK, v_BHSV))
             weights_BHTS = self._weights(q_BHTK, k_BHSK, mask_B1TS=mask_B1TS, causal=causal)
-            attended_BHTV = self.drop(weights_BHTS) @ v_BHSV
+            attended_BHTV = self.dropout(weights_BHTS) @ v_BHSV
         if mask_B1TS is not None and not (attends_B1T1 := mask_B1TS.any(-1, keepdim=True)).all():
             attended_BHTV = attended_BHTV * attends_B1T1
         return attended_BHTV.to(dtype)
