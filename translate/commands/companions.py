@@ -85,7 +85,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
         _wait_for(others, place)
         # Begins before the group is formed, which would wait for a process that dies just now.
         threading.Thread(target=_end_without, args=(others, is_first_to_report, left), daemon=True).start()
-        group = Group.at(place)
+        group = Group(place.store, rank=0, count=count)
         yield group
         left.set()
         if not group.failed:

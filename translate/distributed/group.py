@@ -26,7 +26,7 @@ import torch.distributed.nn.functional
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translate.distributed.meeting import MeetingPlace, follow_environment, met, number_in_environment
+from translate.distributed.meeting import follow_environment, met, number_in_environment
 from translate.distributed.processes import Processes, number_from, seed_of
 from translate.errors import ConfigError, DataError, TrainingError, first_line
 from translate.system.allocation import explained_lack_of_memory
@@ -51,7 +51,7 @@ class Group(Processes):
     """
 
     def __init__(self, store: Any, rank: int, count: int, *, outlived: bool = False) -> None:
-        """`outlived`: whether the store ends with this process, while others may still ask it."""
+        """Waits until all have joined. `outlived`: the store ends with this process, while others may still ask it."""
         self.rank, self.count = rank, count
         self._store = store
         self._outlived = outlived
@@ -76,11 +76,6 @@ class Group(Processes):
         """
         store, rank, count = follow_environment()
         return cls(store, rank, count, outlived=rank == 0 and not under_torchrun())
-
-    @classmethod
-    def at(cls, place: MeetingPlace) -> "Group":
-        """The group of those who come to `place`, with this process as rank 0; waits until all have joined."""
-        return cls(place.store, 0, place.count)
 
     def __enter__(self) -> "Group":
         return self
