@@ -72,7 +72,7 @@ def warn_of_targets(saved: SavedModel, targets: Sequence[Ids], limits: Limits, f
 
 def _warn_of_unknown(codec: Codec, encoded: Sequence[Ids], first_line: int, consequence: str) -> None:
     """Warn of lines mostly unknown to the model, as in another language."""
-    counts = [(number, *codec.known(ids)) for number, ids in enumerate(encoded, first_line)]
+    counts = [(number, *codec.count_known(ids)) for number, ids in enumerate(encoded, first_line)]
     guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
     if guessed:
         number, known, tokens = guessed[0]

@@ -78,9 +78,9 @@ def test_what_is_known_of_another_language(kind: str) -> None:
     """Nothing, even where the space before its words is a token of its own that is known."""
     source, _ = codecs(kind=kind)
     foreign, mixed, german = source.encode(["我喜欢 吃苹果", "苹果 Hund", GERMAN[0]])
-    assert source.known(foreign)[0] == 0 < source.known(foreign)[1]
-    assert 0 < source.known(mixed)[0] < source.known(mixed)[1]
-    assert source.known(german) == (len(german), len(german))
+    assert source.count_known(foreign)[0] == 0 < source.count_known(foreign)[1]
+    assert 0 < source.count_known(mixed)[0] < source.count_known(mixed)[1]
+    assert source.count_known(german) == (len(german), len(german))
 
 
 def test_a_vocabulary_without_words_is_refused() -> None:

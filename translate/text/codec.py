@@ -57,8 +57,11 @@ class Codec:
         """The words of a line that the vocabulary lacks, in their order."""
         return [token for token in self.tokenize(line) if token not in self.vocabulary]
 
-    def known(self, ids: Iterable[int]) -> tuple[int, int]:
-        """How many of the ids are not UNK, and how many there are. If one is UNK, white space counts in neither."""
+    def count_known(self, ids: Iterable[int]) -> tuple[int, int]:
+        """How many of the ids are not UNK, and how many there are.
+
+        Beside an UNK, white space counts in neither: it is known in text of any language.
+        """
         ids = list(ids)
         unknown = sum(each == UNK for each in ids)
         if not unknown:
