@@ -77,7 +77,6 @@ class Lines(Protocol):
 
     def gather(self, lines: Indices) -> Gathered:
         """The ids of these lines."""
-        ...
 
 
 class Pairs(Protocol):

@@ -22,11 +22,9 @@ class State(Protocol):
 
         A parent may be continued by several hypotheses or by none. The K of `parents_BK` may differ from the K so far.
         """
-        ...
 
     def keep(self, sentences_B: Tensor) -> None:
         """Keep these sentences (int64 indices, ascending; none when search ends) and forget the others."""
-        ...
 
 
 class Step(Protocol):
@@ -39,4 +37,3 @@ class Step(Protocol):
         that must not be chosen: a fresh tensor, which search may overwrite. Hypotheses that have ended are fed padding;
         what is returned for them is ignored.
         """
-        ...

@@ -42,7 +42,6 @@ class TrainingSet(Protocol):
 
     def ahead(self, updates: Iterable[tuple[int, Indices]]) -> Generator[Pairs, None, None]:
         """The pairs for each of these updates: its epoch, and which pairs it needs. They may be made ahead of time."""
-        ...
 
 
 class Trainer:
