@@ -14,7 +14,7 @@ import pytest
 from own_logging import own_logging
 
 from translate.commands.run import run
-from translate.commands.signals import leaving_in_order
+from translate.commands.signals import leaving_cleanly
 from translate.system import interrupt
 from translate.system.interrupt import ECHO, second_signal_ends
 
@@ -27,7 +27,7 @@ def ended_in_order(work: Callable[[], None], tell: Callable[[str], None]) -> int
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests run under nohup.
     try:
-        with leaving_in_order(), own_logging():
+        with leaving_cleanly(), own_logging():
             return run(work, tell)
     finally:
         for each, handler in before.items():
@@ -42,7 +42,7 @@ def test_a_command_that_is_over_leaves_signals_as_they_were() -> None:
         return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
 
     before, inside = handlers(), []
-    with leaving_in_order(), own_logging():
+    with leaving_cleanly(), own_logging():
         run(lambda: inside.extend(handlers()))
     assert handlers() == before
     assert before[1] not in inside

@@ -144,7 +144,7 @@ def _end_without(
     from translate.distributed.group import has_ended
 
     while not left.wait(1.0):
-        # Codes above 128 mean that a process stopped in order after a signal: this one may still be saving.
+        # Codes above 128 mean that a process stopped cleanly after a signal: this one may still be saving.
         died = any((code := other.poll()) and code <= 128 for other in others)
         if died and not left.wait(SHUTDOWN.total_seconds()):
             message = f"error: {has_ended()}"

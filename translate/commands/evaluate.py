@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import Once, run
-from translate.commands.signals import leaving_in_order
+from translate.commands.signals import leaving_cleanly
 from translate.errors import ConfigError, DataError
 from translate.system.paths import exists, resolved
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tokenized-bleu", action="store_true", help="also report the BLEU of the torchtext tutorials")
     add_search_options(parser)
     args = parser.parse_args(arguments)
-    with leaving_in_order():
+    with leaving_cleanly():
         return run(lambda: evaluate(args))
 
 

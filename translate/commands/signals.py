@@ -1,4 +1,4 @@
-"""Signals while a command runs: it ends in order, and not while PyTorch is being imported."""
+"""Signals while a command runs: it ends cleanly, and not while PyTorch is being imported."""
 
 import atexit
 import signal
@@ -71,10 +71,10 @@ def send_to_main_thread(number: int) -> None:
 
 
 @contextmanager
-def leaving_in_order() -> Iterator[None]:
+def leaving_cleanly() -> Iterator[None]:
     """Inside, SIGTERM and SIGHUP end this process only after it has cleaned up, for example a half-written file.
 
-    Afterwards they do what they did before: while Python shuts down, it could not exit in order any more.
+    Afterwards they do what they did before: while Python shuts down, it could not exit cleanly any more.
     """
     echoes = Echoes()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from translate.commands.run import Once, at_least, run
-from translate.commands.signals import leaving_in_order
+from translate.commands.signals import leaving_cleanly
 from translate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=at_least(0), default=1, metavar="N", help="another one holds out other pairs")
     args = parser.parse_args(arguments)
-    with leaving_in_order():
+    with leaving_cleanly():
         return run(lambda: split(args))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from translate.commands.run import Once, complain, run
-from translate.commands.signals import leaving_in_order
+from translate.commands.signals import leaving_cleanly
 from translate.errors import CheckpointError, ConfigError
 from translate.system.interrupt import Interrupted, InterruptGuard, second_signal_ends, under_torchrun
 
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if together is None or together.is_first_to_report(message):
             complain(message)
 
-    with leaving_in_order(), cleanup:  # before there is something to save, and after
+    with leaving_cleanly(), cleanup:  # before there is something to save, and after
         exit_code = run(work, complain_once)
         if together is not None:
             with InterruptGuard():  # A traceback would follow the last message.

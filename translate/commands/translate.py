@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import Once, at_least, run
-from translate.commands.signals import leaving_in_order
+from translate.commands.signals import leaving_cleanly
 from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
 from translate.system.paths import exists, resolved
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_intermixed_args(given[:end])
     args.sentences += given[end + 1 :]
     args.input, args.output = (None if path == Path("-") else path for path in (args.input, args.output))
-    with leaving_in_order():
+    with leaving_cleanly():
         return run(lambda: translate(args))
 
 
