@@ -58,7 +58,7 @@ class SavedModel:
             config = config_from_dict(values["config"])
         except ConfigError as error:
             raise CheckpointError(f"{path} was made by another version of this project: {error}") from error
-        # The sum tells it twenty times as fast, but that of finite numbers may be infinite, too.
+        # Testing the sum is twenty times as fast, but the sum of finite numbers may be infinite, too.
         if diverged := [name for name, t in tensors.items() if not (t.sum().isfinite() or t.isfinite().all())]:
             raise CheckpointError(
                 f"{path} has weights that are infinite or NaN ({diverged[0]}): its training has diverged; train it "

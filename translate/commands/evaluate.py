@@ -138,7 +138,7 @@ def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: 
 def further_references(path: Path, text: "TextInMemory") -> tuple[str, list[str]]:
     """A name, and further translations of a text, one per line. DataError if there are more or fewer, or only blanks.
 
-    A warning if they are not translated.
+    Warns if they are the sources themselves.
     """
     from translate.data.digest import abridged, text_sha256
     from translate.data.lines import read_lines

@@ -27,8 +27,8 @@ NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", None), errno.EFBIG)
 NO_THREAD = "can't start new thread"  # how Python says that it has no memory for one, or may not have another
 
 # OpenMP's threads wait for each other in a busy loop, by default for so long that processes which share a machine are
-# several times as slow. PASSIVE is without such a loop: then they have to be woken for each of the short operations of
-# an optimizer. 2,000 turns last from one of these to the next; GNU's OpenMP gives this number precedence.
+# several times as slow. With PASSIVE they sleep instead, and have to be woken for each of the short operations of an
+# optimizer. A loop of 2,000 turns lasts from one of these to the next; GNU's OpenMP follows this number, not PASSIVE.
 BRIEF_BUSY_LOOP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "2000"}
 
 

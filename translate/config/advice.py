@@ -13,7 +13,7 @@ from translate.config.key_paths import KeyPath, dotted, sections_at, value_at
 from translate.config.keys import all_sections, choices, fields_named, kind_of, sections_below, show
 from translate.config.section import Section
 
-MOST_INSIDE = 12  # keys of an unknown section of which is said what they are called here
+MOST_INSIDE = 12  # keys of an unknown section for which advice gives our names
 _BOOLEAN_WORDS = {"yes": True, "on": True, "no": False, "off": False}
 
 
@@ -65,7 +65,7 @@ def _meant_by_key(path: KeyPath, known: list[str], values: dict[str, Any]) -> st
 
 
 def _names_inside(name: str, section: dict[Any, Any], home: str) -> list[str]:
-    """What the keys of a section are called here, where it is one of another toolkit, called `name` there."""
+    """Our names for the keys of a section of another toolkit, which is called `name` there."""
     found = []
     for key, value in section.items():
         if isinstance(value, dict):

@@ -70,7 +70,10 @@ def choices(field: FieldInfo) -> list[str]:
 
 
 def allowed(fields: Sequence[FieldInfo]) -> str:
-    """What is allowed at a key, as in `a number above 0 or null`. Several fields: the same key in sections by kind."""
+    """What is allowed at a key, as in `a number above 0 or null`.
+
+    Where the kind of its section is not known, `fields` has that of each kind.
+    """
     if words := [word for field in fields for word in choices(field)]:
         return f"one of {', '.join(words)}" if len(words) > 1 else words[0]
     if kinds := [name for section in sections_of(fields[0]) if (name := kind_of(section))]:

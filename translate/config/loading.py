@@ -172,8 +172,8 @@ def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Give
 
     `sections` are those that the schema allows here. If `child` chooses one of them by `kind`, keys of `base` that only
     others have are dropped. A corpus of another text replaces that of `base`: weight and vocabulary belong to the text.
-    A single value in `base` where there must be a section stays, so that the check names it, and not yet what `child`
-    has there.
+    Where `base` has a single value in place of a section, that value stays, whatever `child` has there: the check is to
+    report it.
     """
     if not (isinstance(base.value, dict) and isinstance(child.value, dict)):
         return child

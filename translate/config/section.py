@@ -11,7 +11,7 @@ AnyPath = Annotated[Path, Field(strict=False)]
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 PositiveInt = Annotated[int, Field(gt=0)]
 Size = Annotated[int, Field(ge=1, le=10_000_000)]  # of something held in memory as a whole
-Width = Annotated[int, Field(ge=1, le=65_536)]  # of vectors, hundreds of which a table of positions begins with
+Width = Annotated[int, Field(ge=1, le=65_536)]  # of vectors; a table of positions begins with hundreds of them
 Depth = Annotated[int, Field(ge=1, le=1000)]  # blocks, each of which takes time to build, however small
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # much smaller ones are 0 in float32

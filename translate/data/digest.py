@@ -15,7 +15,7 @@ class TextDigest:
         self._sha256.update("".join(f"{line}\n" for line in lines).encode("utf-8"))
 
     def hexdigest(self) -> str:
-        """That of all lines added so far, as hexadecimal digits."""
+        """The digest of all lines added so far, as hexadecimal digits."""
         return self._sha256.hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Tells how probable given translations are, rather than finding probable ones: to rerank, and to find bad pairs.
+"""How probable given translations are, by teacher forcing: for reranking, finding bad pairs, and validation.
 
 Dimension letters in names: B pairs of a batch, S source and T target positions, N the real target positions of all
 pairs, V target vocabulary.

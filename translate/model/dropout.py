@@ -64,6 +64,6 @@ def _factors(clamped: Tensor, least_kept: int, factor: float) -> Tensor:
 
 @cache
 def _bits_and_shift(least_kept: int, factor: float) -> tuple[int, Tensor]:
-    """Two numbers of 16 bits: those of `factor`, and what makes 0 of `least_kept` - 1 times these, if it is added."""
+    """The 16 bits of `factor`, and the shift for which shift + (`least_kept` - 1) · bits is 0."""
     bits = int(torch.tensor(factor, dtype=torch.bfloat16).view(torch.int16))
     return bits, torch.tensor((1 - least_kept) * bits).to(torch.int16)  # It wraps around.

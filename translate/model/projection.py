@@ -1,4 +1,6 @@
-"""The projection to the target vocabulary, whose size, an arbitrary number, is a bad length for rows of logits.
+"""The projection to the target vocabulary, with rows of logits that are aligned to cache lines.
+
+The size of a vocabulary is an arbitrary number, which would be a bad length for them.
 
 Dimension letters in names: M rows, D model width, V target vocabulary.
 """

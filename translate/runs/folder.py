@@ -20,7 +20,7 @@ from translate.system.files import atomic_write, try_lock, writing
 from translate.system.paths import checkpoints, demo_corpus, exists, resolved
 from translate.system.storage import read_tensors, tensor_files
 
-WRITTEN = "# Written by training: all settings of this run.\n"  # begins its config.yaml
+WRITTEN = "# Written by training: all settings of this run.\n"  # the first line of its config.yaml
 
 
 @dataclass(frozen=True)

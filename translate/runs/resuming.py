@@ -30,7 +30,7 @@ PLACES = (
     "data.cache",
     "training.start_from",
 )
-# Further ones that do not say what is computed.
+# These, and others on which no update depends.
 FREE_TO_CHANGE = (
     *PLACES,
     "processes",

@@ -27,8 +27,8 @@ def keep_memory(*, one_heap: bool = True) -> None:
     allocated anything.
 
     Args:
-        one_heap: whether all threads share one. In glibc each has its own, whose free memory no other uses, so that
-            they take more together. But threads that allocate often wait for each other at a shared one.
+        one_heap: whether all threads share one heap. By default each has its own, whose free memory no other uses, so
+            that together they take more. At a shared one, threads that allocate much wait for each other.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")

@@ -24,8 +24,8 @@ def prepare_cpu(threads: int | None = None) -> None:
 def subnormals_are_zero() -> Iterator[None]:
     """Let the CPU take numbers below 1.2e-38 for zero, in this thread and in those that are started inside.
 
-    It takes some 40 times as long to compute with them. Adam's mean of the gradient becomes as small as that for every
-    word that has not occurred for some 700 updates, and stays so: rounding keeps it from becoming zero.
+    Computing with such numbers takes some 40 times as long. Adam's mean of the gradient becomes as small as that for
+    every word that has not occurred for some 700 updates, and stays so: rounding keeps it from becoming zero.
     """
     torch.set_flush_denormal(True)
     try:

@@ -99,7 +99,7 @@ def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
 
 @contextmanager
 def autocast(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
-    """Compute in `dtype` inside, with PyTorch's autocast; weights stay float32. In float32, a caller's ends here."""
+    """Compute in `dtype` inside, by autocast; weights stay float32. In float32, a caller's autocast is switched off."""
     full = dtype is torch.float32
     # PyTorch forgets weights that it has cast only at the end of the outermost autocast. Inside a caller's, weights
     # that have been updated would be taken for what they were, here or where activations are recomputed.

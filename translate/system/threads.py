@@ -46,10 +46,10 @@ def worker_threads(count: int, *, share: int, name: str = "worker") -> ThreadPoo
 
 
 class _Users:
-    """How many threads have set their share of PyTorch's threads, and how many PyTorch has while none has.
+    """The threads that are inside `own_threads`, counted so that the last to leave restores PyTorch's usual number.
 
-    The number that one thread sets is also the one with which new threads start. So the last user restores it: each
-    restoring what it found would leave a lower one, where their times overlap.
+    The number that one thread sets is also the one with which new threads start. If each thread restored what it had
+    found, one that entered later could leave the lower number of another behind.
     """
 
     def __init__(self) -> None:

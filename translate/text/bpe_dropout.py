@@ -22,7 +22,7 @@ Merge = tuple[int, int]  # the place of the left one of two pieces in a word, an
 
 
 class BpeDropout:
-    """Cuts lines that a codec of kind bpe has encoded anew, leaving out each possible merge with probability `share`.
+    """Segments anew what a codec of kind bpe has encoded, leaving out each possible merge with probability `share`.
 
     At every step, a fresh draw decides which possible merges are left out, and the remaining one that was learned first
     is applied. A word is done when none remains.
