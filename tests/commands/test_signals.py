@@ -71,7 +71,8 @@ def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkey
     started = time.monotonic()
     with second_signal_ends(grace=0.3):
         assert ended_in_order(work, said.append) == 128 + number
-    assert said == ["imported", "stopped"]
+    # If the machine is busy, stopping may take longer than `grace`, and end "at once", too: but only afterwards.
+    assert (said[0], said[-1]) == ("imported", "stopped")
     assert time.monotonic() - started < 5
 
 

@@ -119,8 +119,8 @@ def _meant(value: Any) -> Iterator[Any]:
     if isinstance(value, str):
         word = value.lower()
         yield {"kind": VALUES_ELSEWHERE.get(word, word)}
-        if value.lower() in _BOOLEAN_WORDS:
-            yield _BOOLEAN_WORDS[value.lower()]
+        if word in _BOOLEAN_WORDS:
+            yield _BOOLEAN_WORDS[word]
         with contextlib.suppress(ValueError):
             number = float(value)
             yield int(number) if number.is_integer() else number
