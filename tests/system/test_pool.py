@@ -15,7 +15,7 @@ from translate.errors import DataError
 from translate.system import pool
 from translate.system.pool import chunks, mapped
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_chunks_are_consecutive_lines() -> None:
