@@ -1,4 +1,4 @@
-"""Processes that cannot begin; that they train one model is tested in integration/test_processes.py."""
+"""Processes that cannot begin; that they train one model is tested in integration/test_several_processes.py."""
 
 import errno
 import os
