@@ -16,9 +16,10 @@ from own_logging import own_logging
 from translate.commands.run import run
 from translate.commands.signals import leaving_cleanly
 from translate.system import interrupt
-from translate.system.interrupt import ECHO, second_signal_ends
+from translate.system.interrupt import second_signal_ends
 
 ROOT = Path(__file__).resolve().parents[2]
+LONG = 1000.0  # seconds, in which even a machine that stands still for a while gets around to a second signal
 POSIX = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals on this system")
 
 
@@ -62,7 +63,7 @@ def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkey
             os.kill(os.getpid(), number)
             time.sleep(0.5)
             said.append("imported")
-        time.sleep(10)  # until the signal interrupts it
+        time.sleep(60)  # until the signal interrupts it
         said.append("too late")
 
     # Importing takes longer than a process that has got a second signal is given to end.
@@ -73,11 +74,11 @@ def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkey
         assert ended_in_order(work, said.append) == 128 + number
     # If the machine is busy, stopping may take longer than `grace`, and end "at once", too: but only afterwards.
     assert (said[0], said[-1]) == ("imported", "stopped")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 @POSIX
-@pytest.mark.parametrize(("name", "echo"), [("SIGINT", ECHO), ("SIGTERM", ECHO), ("SIGHUP", 0.0)])
+@pytest.mark.parametrize(("name", "echo"), [("SIGINT", LONG), ("SIGTERM", LONG), ("SIGHUP", 0.0)])
 def test_a_signal_that_comes_twice_does_not_disturb_the_clearing_up(
     name: str, echo: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,19 +6,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from translate.system import interrupt
 from translate.system.interrupt import Interrupted, InterruptGuard, second_signal_ends
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
+LONG = 1000  # seconds, in which even a machine that stands still for a while gets around to a second signal
 HANGS = """
-import signal, time
+import signal, sys, time
+from translate.system import interrupt
 from translate.system.interrupt import second_signal_ends
 
+interrupt.ECHO = float(sys.argv[1])
 for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, lambda *_: None)
+    signal.signal(number, lambda *_: print("heard", flush=True))
 with second_signal_ends(grace=0.2):
     print("ready", flush=True)
     while True:
@@ -94,6 +100,7 @@ def test_torchrun_may_send_the_same_signal_again(
 def test_timeout_sends_each_signal_twice(
     number: signal.Signals, got: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("translate.system.interrupt.ECHO", LONG)
     with InterruptGuard() as guard:
         for _ in range(2):
             os.kill(os.getpid(), number)
@@ -104,8 +111,11 @@ def test_timeout_sends_each_signal_twice(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_may_be_passed_on_as_sigterm(number: signal.Signals, got: list[int]) -> None:
+def test_ctrl_c_may_be_passed_on_as_sigterm(
+    number: signal.Signals, got: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both mean one request, in whichever order they come."""
+    monkeypatch.setattr(interrupt, "ECHO", LONG)
     with InterruptGuard() as guard:
         for each in (number, signal.SIGINT, signal.SIGTERM):
             os.kill(os.getpid(), each)
@@ -184,16 +194,25 @@ def test_a_second_signal_leaves_a_process_alone_that_ends_in_order(monkeypatch: 
     assert ended == []
 
 
-@pytest.mark.slow
-def test_a_second_signal_ends_a_process_that_hangs() -> None:
-    with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@contextmanager
+def hanging(echo: float) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that hangs, and takes further signals for duplicates for so many seconds."""
+    command = [sys.executable, "-c", HANGS, str(echo)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        for _ in range(2):  # as the `timeout` command does
-            process.send_signal(signal.SIGINT)
-            time.sleep(0.1)
-        time.sleep(0.5)
-        assert process.poll() is None
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_a_process_that_hangs() -> None:
+    with hanging(echo=0) as process:
+        assert process.stdout is not None
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == b"heard\n"  # If both were on their way, the second could come first.
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 128 + signal.SIGTERM
         assert process.stderr is not None
@@ -201,15 +220,21 @@ def test_a_second_signal_ends_a_process_that_hangs() -> None:
 
 
 @pytest.mark.slow
+def test_a_duplicate_ends_no_process_that_hangs() -> None:
+    """The `timeout` command sends a signal twice."""
+    with hanging(echo=LONG) as process:
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        time.sleep(0.5)
+        assert process.poll() is None
+
+
+@pytest.mark.slow
 def test_impatience_does_not_keep_a_process_alive_that_hangs() -> None:
-    with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        try:
-            for _ in range(200):  # each within the grace of the one before
-                if process.poll() is None:
-                    process.send_signal(signal.SIGINT)
-                    time.sleep(0.05)
-            assert process.poll() == 128 + signal.SIGINT
-        finally:
-            process.kill()
+    with hanging(echo=interrupt.ECHO) as process:
+        for _ in range(200):  # each within the grace of the one before
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.05)
+        assert process.poll() == 128 + signal.SIGINT
