@@ -44,12 +44,6 @@ def test_a_snapshot_is_no_training_state(tmp_path: Path) -> None:
         StateStore(tmp_path, 1, Writer()).load_newest()
 
 
-def test_one_is_no_mean(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path, 3, Writer())
-    snapshots.add(1, model(1.0))
-    assert snapshots.mean()[0] == 1
-
-
 def test_what_a_lost_run_left_is_replaced(tmp_path: Path) -> None:
     snapshots = Snapshots(tmp_path, 3, Writer())
     for step, value in ((1, 1.0), (2, 3.0), (3, 100.0), (2, 5.0)):  # back to a state before update 3
