@@ -493,18 +493,5 @@ def test_text_in_small_letters_stays_so() -> None:
     assert target.decode(target.encode(["the dog"])[0]) == "the dog"
 
 
-def test_truecase_changes_the_fingerprint() -> None:
-    plain, cased = (
-        build_codecs(
-            TextConfig.model_validate({"tokenizer": {"kind": "bpe", "vocab_size": 60, "truecase": truecase}}),
-            ("de", "en"),
-            GERMAN,
-            ENGLISH,
-        )[0]
-        for truecase in (False, True)
-    )
-    assert plain.fingerprint != cased.fingerprint
-
-
 def test_a_share_that_is_reached_exactly_needs_no_further_character() -> None:
     assert learn_one(["a" * 9 + "b"], kind="char", min_freq=1, character_coverage=0.9).pieces == ("a",)
