@@ -1,3 +1,5 @@
+"""What is wrong with the values of a config, in a user's terms: the key, what is allowed, what was probably meant."""
+
 import re
 from pathlib import Path
 from typing import Any

@@ -1,3 +1,5 @@
+"""The page docs/configuration.md is that of the schema."""
+
 from pathlib import Path
 
 import pytest

@@ -1,3 +1,5 @@
+"""From a YAML file, those that it extends, and overrides to one config."""
+
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,5 @@
+"""YAML to values that know where they were written, and back."""
+
 import errno
 import os
 from pathlib import Path
