@@ -19,7 +19,7 @@ from translate.config.data import DataConfig
 from translate.config.loading import config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.dataset import Dataset
-from translate.distributed.processes import Processes
+from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.errors import CheckpointError, ConfigError
 from translate.evaluation.validation import Validator
 from translate.model.attention import MultiHeadAttention
@@ -63,6 +63,17 @@ def test_from_python_too_no_other_training_may_use_the_folder(tiny: TinyProject)
 def test_training_in_a_thread_of_a_program(tiny: TinyProject) -> None:
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(train, tiny.config("training.max_steps=1")).result().model.is_file()
+
+
+def test_attention_on_a_gpu_does_without_cudnn(tiny: TinyProject) -> None:
+    """It would build a plan for the shape of each batch."""
+    usual = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    try:
+        pipeline.prepare_device(tiny.config(), SINGLE_PROCESS)
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(usual)
 
 
 @pytest.mark.parametrize("settings", [{"precision": "float32", "r_drop": 1.0}, {"precision": "bfloat16"}])

@@ -32,6 +32,14 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
+def test_of_a_gpu_what_pytorch_keeps_for_reuse_is_free_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = torch.device("cuda", 1)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", {gpu: (1000, 8000)}.__getitem__)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", {gpu: 700}.__getitem__)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", {gpu: 300}.__getitem__)
+    assert free_memory(gpu) == 1400
+
+
 def test_of_the_machine(system: Path) -> None:
     assert free_memory(CPU) == 4_096_000_000
     write(system / "proc/self/cgroup", "4:memory:/not/there\n0::/\n")

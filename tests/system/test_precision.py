@@ -35,7 +35,7 @@ def test_a_gpu_trains_in_bfloat16_if_it_has_it(
     has_it: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: has_it)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: has_it or including_emulation)
     assert [resolve_device(name).type for name in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
     assert resolve_precision("auto", torch.device("cuda"), rows=1, width=1) is dtype
     assert resolve_precision("float32", torch.device("cuda"), rows=1, width=1) is torch.float32
