@@ -39,6 +39,8 @@ def test_out_of_memory_is_recognized_where_recording_went_wrong_by_it() -> None:
     assert is_out_of_memory(caught.value)
 
 
+ROOT = Path(__file__).resolve().parents[2]
+
 # Fills memory in another thread, then lets glibc describe its heaps in a file.
 OTHER_THREAD = """
 import ctypes, sys, threading, torch
@@ -61,5 +63,36 @@ libc.fclose(file)
 @pytest.mark.parametrize(("keep", "heaps"), [([], 2), (["keep"], 1)])
 def test_threads_share_one_heap(tmp_path: Path, keep: list[str], heaps: int) -> None:
     described = tmp_path / "heaps.xml"
-    subprocess.run([sys.executable, "-c", OTHER_THREAD, described, *keep], check=True)
+    subprocess.run([sys.executable, "-c", OTHER_THREAD, described, *keep], cwd=ROOT, check=True)
     assert described.read_text(encoding="utf-8").count("<heap nr=") == heaps
+
+
+# Prints how many MiB the process still has of a tensor of 256 MiB that it has freed, and then of the memory returned.
+FREED = """
+import resource, sys, torch
+from translate.system.allocation import keep_memory, release_memory
+
+def resident():
+    with open("/proc/self/statm") as pages:
+        return int(pages.read().split()[1]) * resource.getpagesize() / 2**20
+
+if "keep" in sys.argv:
+    keep_memory()
+torch.ones(1)
+before = resident()
+tensor = torch.ones(2**26)
+del tensor
+print(resident() - before)
+release_memory()
+print(resident() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="not with this C library")
+@pytest.mark.parametrize("keep", [[], ["keep"]])
+def test_freed_memory_is_kept_until_it_is_released(keep: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-c", FREED, *keep], cwd=ROOT, check=True, capture_output=True)
+    kept, left = map(float, done.stdout.split())
+    assert (kept > 200) == bool(keep)
+    assert left < 50

@@ -49,6 +49,15 @@ def test_cuda_asked_for_and_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         resolve_device("cuda")
 
 
+@pytest.mark.parametrize(("name", "most"), [("ONEDNN_PRIMITIVE_CACHE_CAPACITY", 128), ("LRU_CACHE_CAPACITY", 1)])
+def test_onednn_keeps_little_machine_code(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default 1,024 entries, a third of a megabyte each."""
+    monkeypatch.setenv(name, "77")  # so that it is as before afterwards
+    monkeypatch.delenv(name)
+    prepare_cpu()
+    assert int(os.environ[name]) <= most
+
+
 @pytest.mark.parametrize("name", ["ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"])
 def test_sizes_of_caches_that_a_user_has_set_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "77")
