@@ -50,6 +50,17 @@ def test_a_companion_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPa
     )
 
 
+def test_what_the_environment_says_of_other_machines_does_not_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over a network interface that this machine does not have, its processes would not find each other."""
+    names = ("GLOO_SOCKET_IFNAME", "LOCAL_WORLD_SIZE", "LOCAL_RANK")
+    for name in names:
+        monkeypatch.setenv(name, "7")
+    monkeypatch.setattr(companions, "START", "raise SystemExit(7)")
+    with pytest.raises(TrainingError), companions.companions(2, []):
+        raise AssertionError("it did not come")
+    assert not os.environ.keys() & set(names)
+
+
 @pytest.mark.parametrize(("threads", "each"), [(5, 2), (1, 1)])
 def test_threads_are_divided(threads: int, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS")

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,6 +36,14 @@ def test_without_nccl_processes_still_meet(nccl: bool, backend: str, monkeypatch
     monkeypatch.setattr(dist, "init_process_group", lambda backend, **_: backends.append(backend))
     Group(None, 0, 1)
     assert backends == [backend]
+
+
+def test_processes_wait_for_hours_while_one_encodes_a_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's own limit is half an hour."""
+    limits: list[timedelta] = []
+    monkeypatch.setattr(dist, "init_process_group", lambda _, *, timeout, **__: limits.append(timeout))
+    Group(None, 0, 1)
+    assert limits[0] >= timedelta(hours=12)
 
 
 @pytest.mark.parametrize(("rank", "order"), [(0, ["work", "gather"]), (1, ["gather", "work"])])

@@ -67,6 +67,10 @@ def test_an_environment_that_cannot_be(name: str, value: str, message: str, monk
         follow_environment()
 
 
+def test_processes_may_take_minutes_to_come() -> None:
+    assert MeetingPlace(2).store.timeout >= timedelta(minutes=2)
+
+
 def test_a_machine_that_cannot_reach_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_network(*_: object, timeout: timedelta, **__: object) -> None:
         assert timeout < timedelta(minutes=1)
