@@ -85,6 +85,10 @@ def test_a_side_is_judged_by_its_first_thousand_lines(caplog: pytest.LogCaptureF
     train = TextPair("train", GERMAN * 9, ENGLISH * 9, "1", "2", "x")
     warn_of_swapped_sides(train, TextPair("val", ENGLISH * 9 + GERMAN * 90, GERMAN * 99, "3", "4", "x"))
     assert len(caplog.messages) == 1
+    caplog.clear()
+    blank = [""] * 900
+    warn_of_swapped_sides(train, TextPair("val", blank + ENGLISH, blank + GERMAN, "3", "4", "x"))
+    assert len(caplog.messages) == 1
 
 
 def test_both_sides_may_share_most_of_their_words(caplog: pytest.LogCaptureFixture) -> None:
@@ -121,10 +125,13 @@ def test_shuffled_lines(pairs: int, caplog: pytest.LogCaptureFixture) -> None:
     assert said(SOURCE[:pairs], TARGET[:pairs], caplog) == []
 
 
+@pytest.mark.parametrize("longest", [2, 6])  # With 6, the standard deviation is 1.7.
 @pytest.mark.parametrize("turned", [False, True])
-def test_lines_of_one_length_say_nothing_of_their_translations(turned: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_of_about_one_length_say_nothing_of_their_translations(
+    turned: bool, longest: int, caplog: pytest.LogCaptureFixture
+) -> None:
     rng = np.random.default_rng(1)
-    sides = rng.integers(1, 3, 2000), rng.integers(1, 30, 2000)
+    sides = rng.integers(1, longest, 2000, endpoint=True), rng.integers(1, 30, 2000)
     assert said(*(sides[::-1] if turned else sides), caplog) == []
 
 

@@ -26,7 +26,7 @@ def batch() -> Batch:
     generator = torch.Generator().manual_seed(0)
     source_BS, target_BT = (torch.randint(4, SIZE, (6, width), generator=generator) for width in (9, 7))
     source_mask_BS = torch.arange(9) < torch.tensor([9, 9, 5, 1, 7, 2])[:, None]
-    target_mask_BT = torch.arange(7) < torch.tensor([3, 7, 7, 1, 6, 2])[:, None]
+    target_mask_BT = torch.arange(7) < torch.tensor([3, 7, 7, 1, 6, 3])[:, None]
     return Batch(source_BS, source_mask_BS, target_BT, target_mask_BT, target_BT[target_mask_BT])
 
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 
+import numpy as np
 import pytest
 import torch
 
 from translate.commands.signals import send_to_main_thread
-from translate.system.threads import divided, own_threads, worker_count, worker_threads
+from translate.system.threads import divided, own_threads, worker_count, worker_threads, workers_for
 
 CPU = torch.device("cpu")
 
@@ -25,6 +26,12 @@ def test_how_many(two_threads: None) -> None:
     assert worker_count(torch.device("cuda")) == 1
     torch.set_num_threads(1)
     assert worker_count(CPU) == 1
+
+
+@pytest.mark.parametrize(("widest", "workers"), [(50, 2), (51, 1)])
+def test_two_share_batches_if_half_of_one_holds_every_sentence(widest: int, workers: int, two_threads: None) -> None:
+    assert workers_for(CPU, np.array([3, widest, 7]), max_tokens=100) == workers
+    assert workers_for(CPU, np.array([], dtype=np.int64), max_tokens=100) == 2
 
 
 @pytest.mark.parametrize(("threads", "each"), [(4, 2), (3, 1), (2, 1)])
