@@ -204,7 +204,7 @@ def test_time_out(tmp_path: Path, server: Server, behaviour: str) -> None:
 
 
 def test_what_arrived_before_a_time_out_is_used(tmp_path: Path, server: Server) -> None:
-    download(tmp_path, server.mirror("stuck"), server.mirror("good"), timeout=0.4)
+    download(tmp_path, server.mirror("stuck"), server.mirror("good"), timeout=1.0)
     (_, (behaviour, byte_range)) = server.asked
     assert behaviour == "good"
     assert byte_range is not None
