@@ -26,6 +26,13 @@ def test_a_pytorch_that_cannot_share_out_a_model_on_a_cpu(version: str, monkeypa
 
 
 def test_ddp_copies_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sharding it would lead to the same weights."""
-    monkeypatch.setattr(parallel, "DistributedDataParallel", lambda model, **_: model)
+    """Sharding it would lead to the same weights. A table of positions has grown in each process by itself."""
+    copied: list[bool] = []
+
+    def ddp(model: nn.Module, *, broadcast_buffers: bool = True, **_: object) -> nn.Module:
+        copied.append(broadcast_buffers)
+        return model
+
+    monkeypatch.setattr(parallel, "DistributedDataParallel", ddp)
     assert type(build_parallel("ddp", nn.Linear(2, 2), TwoProcesses())) is Replicated
+    assert copied == [False]

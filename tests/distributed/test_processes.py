@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from translate.distributed.processes import SINGLE_PROCESS, Part, Processes, seed_of
+from translate.distributed.processes import SINGLE_PROCESS, Part, Processes, number_from, seed_of
 
 
 def process(rank: int, count: int) -> Processes:
@@ -93,3 +93,9 @@ def test_workers_of_all_processes_share_an_update(number: int, processes: int) -
     assert len({len(own) for own in parts}) == 1
     pairs = np.concatenate([part.indices for own in parts for part in own])
     assert sorted(pairs.tolist()) == np.concatenate(batches).tolist()
+
+
+def test_processes_can_exchange_numbers_of_text_as_floats() -> None:
+    numbers = [number_from(bytes([byte])) for byte in range(256)]
+    assert len(set(numbers)) == 256
+    assert [int(float(number)) for number in numbers] == numbers

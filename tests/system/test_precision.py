@@ -57,6 +57,13 @@ def test_inside_a_callers_autocast_weights_are_cast_anew_after_each_update() -> 
                 assert (torch.ones(2, 2) @ weight).unique().tolist() == [2 * value]
             with torch.autocast("cpu", torch.bfloat16):  # as where activations are recomputed for the backward pass
                 assert (torch.ones(2, 2) @ weight).unique().tolist() == [2 * value]
+    with torch.autocast("cpu", enabled=False):  # The caller's own products are those of the new weights, too.
+        with autocast(torch.bfloat16, CPU):
+            torch.ones(2, 2) @ weight
+        with torch.no_grad():
+            weight.fill_(5.0)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert (torch.ones(2, 2) @ weight).unique().tolist() == [10.0]
 
 
 def test_float32_by_name_is_not_measured() -> None:
@@ -155,6 +162,17 @@ def test_a_huge_model_or_batch_is_not_measured_whole(rows: int, width: int) -> N
 
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("name", ["auto", "bfloat16"])
-def test_a_measurement_leaves_the_threads_as_they_were(name: str) -> None:
+def test_a_measurement_uses_one_thread_and_leaves_the_threads_as_they_were(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: set[int] = set()
+    measured = precision._seconds_of_products
+
+    def products(x: torch.Tensor, weight: torch.Tensor) -> float:
+        used.add(torch.get_num_threads())
+        return measured(x, weight)
+
+    monkeypatch.setattr(precision, "_seconds_of_products", products)
     resolve_precision(name, CPU, rows=4, width=4)
+    assert used == {1}
     assert torch.get_num_threads() == 2
