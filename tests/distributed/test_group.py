@@ -6,6 +6,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from torch.torch_version import TorchVersion
 
 from translate.distributed.group import Group
 from translate.distributed.parallel import PARALLEL
-from translate.errors import ConfigError, TrainingError
+from translate.errors import ConfigError, DataError, TrainingError
 from translate.system.interrupt import Interrupted
 
 
@@ -55,6 +56,19 @@ def test_the_first_process_works_ahead_of_the_others(
     with group.first_ahead():
         done.append("work")
     assert done == order
+
+
+@pytest.mark.parametrize("error", [Interrupted(signal.SIGTERM), DataError("out of memory with a single sentence")])
+def test_what_ends_the_work_of_the_first_process_ends_that_of_all(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[list[object]] = []
+    monkeypatch.setattr(dist, "broadcast_object_list", lambda outcome, **_: sent.append(list(outcome)))
+    with pytest.raises(type(error)):
+        group_of(0, 2).on_first(Mock(side_effect=error))
+    monkeypatch.setattr(dist, "broadcast_object_list", lambda outcome, **_: outcome.__setitem__(slice(None), sent[0]))
+    with pytest.raises(type(error)):
+        group_of(1, 2).on_first(Mock(side_effect=AssertionError("only the first works")))
 
 
 def test_one_of_two_that_fail_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
