@@ -136,3 +136,13 @@ def test_a_mistake_leaves_nothing_behind(call: Call, untrained: Project) -> None
         assert "val.it" in said.err
         assert not dist.is_initialized()
     assert "WORLD_SIZE" not in os.environ
+
+
+@pytest.mark.slow
+def test_files_in_the_working_directory_that_have_the_names_of_modules(
+    call: Call, untrained: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "torch"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(7)", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert call(main, "--config", untrained.config, "processes=2", "training.max_steps=1").code == 0

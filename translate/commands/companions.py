@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 START = f"""\
 import contextlib, json, os, sys, threading, time
 
-sys.path[:] = json.loads(sys.argv.pop(1))
 with contextlib.suppress(ImportError):  # The first process reports that it is missing.
     import torch
 os.environ.update(json.loads(os.read(0, 4096) or sys.exit(1)))
@@ -61,7 +60,8 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
     # process alone.
     for name in ("GLOO_SOCKET_IFNAME", "LOCAL_WORLD_SIZE", "LOCAL_RANK"):
         os.environ.pop(name, None)
-    command = [sys.executable, "-c", START, json.dumps(sys.path), *arguments]
+    # First the path: Python begins it with the working directory, which may hold files with the names of modules.
+    command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!a}\n{START}", *arguments]
     others: list[subprocess.Popen[bytes]] = []
     group = None
     left = threading.Event()
