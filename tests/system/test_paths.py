@@ -38,3 +38,11 @@ def test_a_checkout_is_of_a_commit_and_says_whether_it_was_changed(
     assert re.fullmatch("[0-9a-f]{12}", commit)
     file.write_text("[project]", encoding="utf-8")
     assert paths.commit() == f"{commit}-dirty"
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "of another repository, as in a hook"))
+    assert paths.commit() == f"{commit}-dirty"
+    inside = tmp_path / "no checkout, but unpacked in one"
+    inside.mkdir()
+    (inside / "pyproject.toml").touch()
+    monkeypatch.delenv("GIT_DIR")
+    monkeypatch.setattr(paths, "__file__", str(inside / "translate" / "system" / "paths.py"))
+    assert paths.commit() is None

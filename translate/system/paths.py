@@ -46,7 +46,9 @@ def commit() -> str | None:
     if checkout is None:
         return None
     try:
-        command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        # Both are named, so that git takes no other repository: that of GIT_DIR, as in a hook, or of a folder above.
+        git = ["git", f"--git-dir={checkout / '.git'}", f"--work-tree={checkout}"]
+        command = [*git, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
         return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
     except (OSError, UnicodeDecodeError, subprocess.CalledProcessError):
         return None
