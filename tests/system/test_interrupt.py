@@ -110,6 +110,14 @@ def test_timeout_sends_each_signal_twice(
         assert got == [number]
 
 
+def test_a_signal_after_half_a_second_is_a_second_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes sooner is a duplicate of the first, however many have come in between."""
+    clock = iter([100.0, 100.1, 100.49, 100.5, 100.99, 101.0])
+    monkeypatch.setattr(time, "monotonic", clock.__next__)
+    echoes = interrupt.Echoes()
+    assert [echoes.includes_this() for _ in range(6)] == [False, True, True, False, True, False]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_may_be_passed_on_as_sigterm(
     number: signal.Signals, got: list[int], monkeypatch: pytest.MonkeyPatch
