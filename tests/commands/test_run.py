@@ -14,7 +14,7 @@ import pytest
 from own_logging import own_logging
 
 from translate import commands
-from translate.commands.run import BRIEF_BUSY_LOOP, run
+from translate.commands.run import BRIEF_BUSY_LOOP, complain, run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -65,6 +65,24 @@ def test_what_no_text_can_hold_is_written_as_a_question_mark(monkeypatch: pytest
     with own_logging():
         assert run(lambda: print("grün\udcff")) == 0
     assert written.getvalue() == "grün?\n".encode()
+
+
+def test_a_message_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other processes write to the same stream comes before or after it."""
+    writes: list[bytes] = []
+
+    class Stream(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
+
+        def write(self, content: bytes) -> int:
+            writes.append(bytes(content))
+            return len(writes[-1])
+
+    # As `python -u` opens it, which torchrun starts.
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(Stream(), encoding="utf-8", write_through=True))
+    complain("error: grün")
+    assert writes == ["error: grün\n".encode()]
 
 
 def test_a_python_that_is_too_old(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

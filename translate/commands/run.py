@@ -55,7 +55,9 @@ def at_least(least: int) -> Callable[[str], int]:
 def complain(message: str) -> None:
     """Say what went wrong, if that is possible: the disk that standard error goes to may be full."""
     with suppress(OSError):
-        print(message, file=sys.stderr, flush=True)
+        # One write, as print is not under `python -u`, which torchrun starts: it would put its own report in between.
+        sys.stderr.write(f"{message}\n")
+        sys.stderr.flush()
 
 
 def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) -> int:

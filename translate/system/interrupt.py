@@ -145,5 +145,6 @@ def _end_after_the_second(signals: socket.socket, left: threading.Event, grace: 
             received += number[0] in (signal.SIGINT, signal.SIGTERM) and not echoes.includes_this()
         if received == 2 and not left.wait(grace):
             with suppress(OSError):  # Standard error may be a file on a full disk.
-                print("stopped without a clean shutdown: something hangs", file=sys.stderr, flush=True)
+                sys.stderr.write("stopped without a clean shutdown: something hangs\n")
+                sys.stderr.flush()
             os._exit(128 + number[0])
