@@ -1,6 +1,7 @@
 """What all commands share: what is no mistake of the user's stays an error with a traceback."""
 
 import errno
+import gc
 import importlib
 import io
 import os
@@ -56,6 +57,30 @@ def test_a_missing_module_that_nobody_can_install_keeps_its_traceback(name: str 
     with own_logging(), pytest.raises(ModuleNotFoundError):
         run(load, said.append)
     assert said == []
+
+
+def test_garbage_is_not_searched_for_while_modules_are_imported() -> None:
+    before = gc.get_threshold()
+    searches: list[str] = []
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        searches.append(phase)
+
+    def make_objects() -> None:
+        gc.callbacks.append(note)
+        assert len([[] for _ in range(50_000)]) == 50_000
+        gc.callbacks.remove(note)
+
+    try:
+        gc.collect()
+        with own_logging():
+            assert run(make_objects) == 0
+        assert searches == []
+        gc.set_threshold(700)  # Python's own
+        make_objects()
+        assert "start" in searches
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_what_no_text_can_hold_is_written_as_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from translate.commands.run import complain
+from translate.commands.run import OBJECTS_BEFORE_COLLECTION, complain
 from translate.errors import TrainingError
 from translate.system.interrupt import SHUTDOWN
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 # What each of the other processes runs. Importing PyTorch takes seconds, so they do it at the same time as the first
 # process, before it tells them, through their standard input, how to connect to it.
 START = f"""\
-import contextlib, json, os, sys, threading, time
+import contextlib, gc, json, os, sys, threading, time
 
+gc.set_threshold({OBJECTS_BEFORE_COLLECTION})
 with contextlib.suppress(ImportError):  # The first process reports that it is missing.
     import torch
 os.environ.update(json.loads(os.read(0, 4096) or sys.exit(1)))
