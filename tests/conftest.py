@@ -1,5 +1,6 @@
 """What all tests share: one CPU thread, and the way to the real corpus where there is one."""
 
+import gc
 import logging
 import os
 import signal
@@ -10,6 +11,10 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from translate.commands.run import OBJECTS_BEFORE_COLLECTION
+
+gc.set_threshold(OBJECTS_BEFORE_COLLECTION)  # as in the commands, and before PyTorch is imported
 
 # An example may come late on a busy machine, or because it is the first to import a library.
 settings.register_profile("patient", deadline=None)
