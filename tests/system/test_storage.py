@@ -89,6 +89,16 @@ def test_its_mode_is_that_of_other_files(path: Path) -> None:
     assert path.stat().st_mode == (path.parent / "other").stat().st_mode
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_its_mode_is_that_of_the_file_that_it_replaces(path: Path) -> None:
+    path.chmod(0o640)
+    with atomic_file(path) as new:
+        new.write_bytes(b"for the same people")
+        assert new.parent.stat().st_mode & 0o077 == 0  # Nobody else reads it before.
+    assert path.read_bytes() == b"for the same people"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
 # --- damage ----------------------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ def shortened(name: str) -> str:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A file to fill, which is renamed to `path` once all of it is on disk.
+    """A file to fill, which is renamed to `path` once all of it is on disk, with the permissions of an earlier one.
 
     It is in a folder of its own, so that the code that fills it may replace it with another file. If anything goes
     wrong, an earlier file at `path` is left as it was. OSError if it cannot be written.
@@ -37,14 +37,16 @@ def atomic_file(path: Path) -> Iterator[Path]:
     # `try` begins before the folder exists: Ctrl-C may come at any time, after which tempfile.TemporaryDirectory could
     # leave its folder behind.
     try:
-        folder.mkdir()
+        folder.mkdir(0o700)  # The earlier file may be one that others must not read.
         file = folder / "new"  # Windows allows whole paths of 259 characters, and encoded text has names of 88.
         file.touch()
         mode = file.stat().st_mode  # the user's default for new files
+        with suppress(FileNotFoundError):
+            mode = path.stat().st_mode
         yield file
-        file.chmod(mode)
         with file.open("rb+") as written:
             os.fsync(written.fileno())
+        file.chmod(mode)
         file.replace(path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
