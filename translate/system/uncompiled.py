@@ -40,7 +40,7 @@ class DistributedDataParallel(nn.parallel.DistributedDataParallel):
 
     def __init__(self, model: nn.Module, **settings: Any) -> None:
         if "torch._dynamo" not in sys.modules:
-            torch._dynamo = _NoCompiler()  # type: ignore[assignment]
+            torch._dynamo = _NoCompiler()
         try:
             super().__init__(model, **settings)
         finally:
