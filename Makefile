@@ -7,6 +7,9 @@ BIN := .venv/bin
 FAST := -m 'not slow' --numprocesses auto --maxprocesses 4
 SLOW := -m slow --numprocesses auto --maxprocesses 2 --dist loadfile
 
+# Some containers set it, and then every process that the tests start compiles the package again.
+test test-fast: export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo test test-fast check format clean
 
 # The environment, made again when what it is made from has changed. torch comes first, by its exact version.

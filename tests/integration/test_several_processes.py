@@ -60,6 +60,8 @@ INTERRUPTED = {
     "DDP": ("training.parallel=ddp", *AVERAGED),
     "FSDP": ("training.parallel=fsdp", *AVERAGED),
 }
+# One of two processes alone has this setting.
+DIFFERENT = ("training.max_steps=4", "training.optimizer.lr=0.1", "data.valid=train")
 # Pairs of the batches of an update: a lot, an odd number, one alone, and some after the other.
 GRADIENTS = [[range(40)], [range(7)], [range(5, 6)], [range(3), range(3, 40), range(40, 41)]]
 MODELS = {
@@ -145,6 +147,8 @@ def two(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyProj
     for split in ("train", "val"):
         write_split(tiny.folder / "pairs", split, ["bako fide"] * 40, ["koba defi"] * 40)
     run("even", f"data.root={tiny.folder}/pairs", "training.max_steps=2")
+    for setting in DIFFERENT:
+        jobs.append(("refused", {"overrides": [f"output={tiny.folder}/refused {setting}"], "second": setting}))
     in_processes(2, tiny, jobs)
     return tiny
 
@@ -211,6 +215,13 @@ def test_resumed_by_as_many_processes(name: str, how: str, two: TinyProject) -> 
     assert_same_run(RunFolder(two.folder / f"{how} {name}"), RunFolder(two.folder / f"uninterrupted {name}"))
 
 
+@pytest.mark.parametrize("setting", DIFFERENT)
+def test_different_settings_or_text_are_refused_before_anything_is_written(setting: str, two: TinyProject) -> None:
+    run = RunFolder(two.folder / f"refused {setting}")
+    assert run.path.is_dir()
+    assert not run.has_model_or_states()
+
+
 def test_processes_draw_their_own_dropout(two: TinyProject) -> None:
     tensors, _ = newest_state(RunFolder(two.folder / "even"))
     assert not torch.equal(tensors["random.cpu"], tensors["random.cpu.1"])
@@ -274,9 +285,21 @@ def test_a_signal_to_any_process_stops_all(tiny: TinyProject) -> None:
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > 20
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_signal_stops_a_process_that_waits_for_the_others(rank: int, tiny: TinyProject) -> None:
+def test_a_signal_stops_a_process_that_waits_for_the_others(tiny: TinyProject) -> None:
+    """The first process of one run and the second of another, at once: they say so only after a while."""
     tiny.config()
+    with waiting_for_others(0, tiny) as (first, says_first), waiting_for_others(1, tiny) as (second, says_second):
+        for process, says in ((first, says_first), (second, says_second)):
+            assert process.stderr is not None
+            assert process.stderr.readline() == says
+            process.terminate()
+            assert process.communicate(timeout=10)[1] == "stopped\n"
+            assert process.returncode == 128 + signal.SIGTERM
+
+
+@contextmanager
+def waiting_for_others(rank: int, tiny: TinyProject) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """One of two processes, of which the other never comes, and what it says of that."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -286,12 +309,10 @@ def test_a_signal_stops_a_process_that_waits_for_the_others(rank: int, tiny: Tin
     with subprocess.Popen(
         command, cwd=tiny.folder, env=environment, stderr=subprocess.PIPE, encoding="utf-8"
     ) as process:
-        assert process.stderr is not None
-        waits = f"waiting for the other processes of this run, 2 in all, at 127.0.0.1:{port}\n"
-        assert process.stderr.readline() == waits
-        process.terminate()
-        assert process.communicate(timeout=10)[1] == "stopped\n"
-        assert process.returncode == 128 + signal.SIGTERM
+        try:
+            yield process, f"waiting for the other processes of this run, 2 in all, at 127.0.0.1:{port}\n"
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -366,12 +387,11 @@ sys.exit(main())
     assert "".join(said).count("error: ") == 1
 
 
-@pytest.mark.parametrize("setting", ["training.max_steps=4", "training.optimizer.lr=0.1", "data.valid=train"])
-def test_different_settings_or_text_are_refused_by_all(setting: str, tiny: TinyProject) -> None:
+def test_different_settings_are_refused_by_all(tiny: TinyProject) -> None:
     tiny.config()
     script = (ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml")
     places = ("threads=1", f"data.cache={tiny.folder}/other")
-    codes, said = ended(launch(2, *script, folder=tiny.folder, further=[places, (setting,)]), tiny.folder)
+    codes, said = ended(launch(2, *script, folder=tiny.folder, further=[places, (DIFFERENT[0],)]), tiny.folder)
     assert codes == [2, 2], said
     assert [line for line in "".join(said).split("\n") if line.startswith("error: ")] == [
         "error: the processes of this run have different settings or text; give all of them the same config, "
@@ -431,10 +451,7 @@ def test_a_process_of_torchrun_that_is_killed_ends_all_and_the_run_goes_on_in_on
     errors = [line for line in said.split("\n") if line.startswith("error: ")]
     assert errors == [HAS_DIED], said
     saved = newest_state(RunFolder(tiny.folder / "run"))[1]["step"]
-    more = f"training.max_steps={saved + 5}"
-    with started(tiny, *ENDLESS, more, "--resume") as alone:
-        _, said = alone.communicate(timeout=200)
-    assert alone.returncode == 0, said
+    train(tiny.config(*ENDLESS, f"training.max_steps={saved + 5}"), resume=True)
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == saved + 5
 
 
