@@ -16,7 +16,7 @@ from translate.distributed.processes import Processes
 from translate.errors import ConfigError
 from translate.model.build import Model
 from translate.model.layers import DecoderLayer, blocks_of
-from translate.system.uncompiled import DistributedDataParallel
+from translate.system.uncompiled import DistributedDataParallel, import_compiler
 
 
 class ParallelModel:
@@ -105,6 +105,7 @@ class Sharded(ParallelModel):
                 f"training.parallel: fsdp does not work on CPUs with PyTorch {torch.__version__}; "
                 "install 2.9 or later, or use training.parallel: ddp"
             )
+        import_compiler()
         self.copy = copy.deepcopy(model) if processes.rank == 0 else None
         # FSDP warns for each projection that changing its output in place would drop a hook. Only the loss changes one,
         # the logits, and it detaches them first, which keeps the hook.

@@ -6,6 +6,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from translate.model.layers import blocks_of
+from translate.system.uncompiled import import_compiler
 
 
 def recompute_blocks(model: nn.Module) -> None:
@@ -13,6 +14,7 @@ def recompute_blocks(model: nn.Module) -> None:
 
     Gradients stay the same to the bit, dropout included; so do the names of parameters, and passes without a gradient.
     """
+    import_compiler()
     for block in blocks_of(model):
         # Replaces the method, because a wrapper around the module would rename all parameters.
         block.__dict__["forward"] = partial(checkpoint, block.forward, use_reentrant=False)

@@ -15,6 +15,15 @@ import torch
 from torch import nn, optim
 
 
+def import_compiler() -> None:
+    """Import it where PyTorch will in any case, but before there are tensors.
+
+    Whatever frames are below that import stay, with their tensors, until Python searches for garbage, which it seldom
+    does in the commands.
+    """
+    importlib.import_module("torch._dynamo")
+
+
 class Optimizer(optim.Optimizer):
     """The base class of all optimizers here."""
 
