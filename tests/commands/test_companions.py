@@ -99,6 +99,30 @@ def waiting(codes: list[int], seconds: float) -> subprocess.CompletedProcess[str
     return subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
 
 
+INSIDE = '''
+import os, sys
+from translate.commands import companions
+
+companions.START = """
+import json, os
+os.environ.update(json.loads(os.read(0, 4096)))
+from translate.distributed.group import Group
+Group.of_environment().await_last_message()
+"""
+with companions.companions(2, []) as group:
+    print(os.environ.get("GLOO_SOCKET_IFNAME"))
+    group.await_last_message()
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="knows what Linux calls the interface of a machine to itself")
+def test_the_first_process_does_not_listen_to_other_machines() -> None:
+    command = [sys.executable, "-c", INSIDE]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
+    assert (done.returncode, done.stdout) == (0, "lo\n"), done.stderr
+
+
 @pytest.mark.slow
 def test_the_first_process_ends_if_another_dies_unnoticed() -> None:
     done = waiting([0, 7], seconds=50)

@@ -2,6 +2,7 @@
 
 import re
 import socket
+import sys
 from datetime import timedelta
 
 import pytest
@@ -69,6 +70,22 @@ def test_an_environment_that_cannot_be(name: str, value: str, message: str, monk
 
 def test_processes_may_take_minutes_to_come() -> None:
     assert MeetingPlace(2).store.timeout >= timedelta(minutes=2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, a machine has no second address of its own to try")
+def test_no_other_machine_can_reach_the_processes_of_this_one() -> None:
+    place = MeetingPlace(2)
+    socket.create_connection(("127.0.0.1", place.store.port)).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", place.store.port))
+    assert place.directions(1)["GLOO_SOCKET_IFNAME"] == "lo"
+
+
+def test_a_machine_without_an_address_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translate.distributed.meeting.HERE", "192.0.2.1")  # no machine has this one
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: .*: processes=1$"):
+        MeetingPlace(2)
 
 
 def test_a_machine_that_cannot_reach_itself(monkeypatch: pytest.MonkeyPatch) -> None:

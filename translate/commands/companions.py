@@ -76,7 +76,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
         import torch
 
         from translate.distributed.group import Group
-        from translate.distributed.meeting import MeetingPlace
+        from translate.distributed.meeting import MeetingPlace, inside
 
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, torch.get_num_threads() // count))
@@ -84,6 +84,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
         for rank, other in enumerate(others, 1):
             _tell(other, place.directions(rank) | {"OMP_NUM_THREADS": str(torch.get_num_threads())})
         _wait_for(others, place)
+        os.environ.update(inside())
         # Begins before the group is formed, which would wait for a process that dies just now.
         threading.Thread(target=_end_without, args=(others, is_first_to_report, left), daemon=True).start()
         group = Group(place.store, rank=0, count=count)

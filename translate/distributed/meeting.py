@@ -77,21 +77,41 @@ class MeetingPlace:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.store = met(
-            lambda: TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=CONNECTING),
-            "waiting for a connection of this machine to itself",
-        )
+        self.store = met(store_of_this_machine, "waiting for a connection of this machine to itself")
         self.store.set_timeout(MEETING)
 
     def directions(self, rank: int) -> dict[str, str]:
         """The environment variables with which the process of this rank connects to the store."""
         counts = {"WORLD_SIZE": self.count, "LOCAL_WORLD_SIZE": self.count}
         numbers = counts | {"RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": self.store.port}
-        return {"MASTER_ADDR": HERE} | {name: str(number) for name, number in numbers.items()}
+        return {"MASTER_ADDR": HERE, **inside()} | {name: str(number) for name, number in numbers.items()}
 
     def present(self) -> int:
         """How many of the other processes have connected to the store."""
         return int(self.store.add(PRESENT, 0))
+
+
+def store_of_this_machine() -> Any:
+    """A store that other machines cannot reach: it asks nobody for a password. (PyTorch's own would listen to all.)"""
+    listening = socket.create_server((HERE, 0))
+    port = listening.getsockname()[1]
+    return TCPStore(
+        HERE,
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        timeout=CONNECTING,
+        master_listen_fd=listening.detach(),  # The store closes it.
+    )
+
+
+def inside() -> dict[str, str]:
+    """The environment variable that keeps gloo from listening to other machines, where the interface is known.
+
+    Otherwise it listens at the address of this machine's name, and processes unpickle what they are sent there.
+    """
+    names = {name for _, name in socket.if_nameindex()} & {"lo", "lo0"}
+    return {"GLOO_SOCKET_IFNAME": names.pop()} if names else {}
 
 
 def met(meet: Callable[[], T], waiting: str) -> T:
@@ -115,7 +135,7 @@ def met(meet: Callable[[], T], waiting: str) -> T:
         if not wait([outcome], LONG).done:
             log.info("%s", waiting)
         return outcome.result()
-    except (dist.DistError, RuntimeError, ValueError) as error:
+    except (dist.DistError, RuntimeError, ValueError, OSError) as error:
         alone = "without WORLD_SIZE in the environment" if "WORLD_SIZE" in os.environ else "processes=1"
         raise ConfigError(
             f"the processes of this run cannot connect: {first_line(error)}; check the network settings in "
