@@ -56,6 +56,7 @@ WITHOUT_TORCH = {
     "system/interrupt",
     "system/paths",
     "system/pool",
+    "system/terminal",
     "config",
     "text",
     "evaluation/reports",

@@ -63,6 +63,7 @@ def evaluate(args: argparse.Namespace) -> None:
     """Read, translate, score, and write the report with the translations beside it."""
     from translate.evaluation.scoring import score
     from translate.system.allocation import keep_memory
+    from translate.system.terminal import printable
     from translate.translator import Translator
 
     first, *others = args.reference or [None]
@@ -93,7 +94,7 @@ def evaluate(args: argparse.Namespace) -> None:
     try:
         scored.write(report)
     finally:  # Scores are printed even if writing fails. Printing comes last: it fails if the reader has left.
-        print(scored.report.format())
+        print(printable(scored.report.format()))
         warn_of_truncated(scored.details["truncated"], len(text.source), translator.model.longest)
     rate = scored.details["sentences_per_second"]
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)

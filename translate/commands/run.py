@@ -20,6 +20,7 @@ from typing import Any
 
 from translate.commands.signals import CtrlC
 from translate.errors import TranslateError
+from translate.system.terminal import PrintableFormatter, printable
 
 # A full disk, a quota, a limit of the size of files (not on Windows).
 NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", None), errno.EFBIG)
@@ -60,7 +61,7 @@ def complain(message: str) -> None:
     """Say what went wrong, if that is possible: the disk that standard error goes to may be full."""
     with suppress(OSError):
         # One write, as print is not under `python -u`, which torchrun starts: it would put its own report in between.
-        sys.stderr.write(f"{message}\n")
+        sys.stderr.write(f"{printable(message)}\n")
         sys.stderr.flush()
 
 
@@ -128,7 +129,9 @@ def set_up() -> None:
     gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
     reopen_closed_output()
     use_utf8()
-    logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(message)s"))
+    logging.basicConfig(handlers=[handler], force=True)
     logging.getLogger("translate").setLevel(logging.INFO)  # From libraries, warnings are enough.
     if BRIEF_BUSY_LOOP.keys().isdisjoint(os.environ):
         os.environ.update(BRIEF_BUSY_LOOP)  # OpenMP reads it when PyTorch is imported, which happens later.

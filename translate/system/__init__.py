@@ -2,7 +2,7 @@
 folders), and any other file may use it.
 
 Without PyTorch: files.py (written whole or not at all), paths.py, pool.py (work in one process per core), interrupt.py
-(signals that ask a process to stop). With it: threads.py (work in several threads), device.py (where to compute),
-precision.py (bfloat16 or float32), allocation.py (the memory of tensors), free_memory.py, storage.py (tensors in a
-file), uncompiled.py (optimizers and DDP that start sooner).
+(signals that ask a process to stop), terminal.py (messages that are only shown). With it: threads.py (work in several
+threads), device.py (where to compute), precision.py (bfloat16 or float32), allocation.py (the memory of tensors),
+free_memory.py, storage.py (tensors in a file), uncompiled.py (optimizers and DDP that start sooner).
 """

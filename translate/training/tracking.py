@@ -16,6 +16,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from translate.errors import CheckpointError
 from translate.system.files import writing
+from translate.system.terminal import printable
 from translate.training.progress import for_json
 
 log = logging.getLogger("translate")
@@ -101,7 +102,7 @@ class Bar:
     def say(self, message: str) -> None:
         """Print lines above the bar."""
         with suppress(OSError):
-            tqdm.write(message, file=sys.stderr)
+            tqdm.write(printable(message), file=sys.stderr)
 
     def close(self) -> None:
         self._bar.close()
