@@ -232,6 +232,36 @@ def test_ten_carriage_returns_and_no_line_feed_are_lines(tmp_path: Path) -> None
         read_lines(write(tmp_path / "text.de", "Hund\r" * 10))
 
 
+@pytest.mark.parametrize("name", ["text.de", "text.de.gz", "text.de.zst"])
+def test_a_line_without_end_is_not_held(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "BLOCK", 1 << 15)
+    monkeypatch.setattr(lines_module, "LONGEST", 1 << 20)
+    path = write(tmp_path / name, "gut\n" + "a" * (1 << 24) + "\n")
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError) as caught:
+            read_lines(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**23
+    finally:
+        tracemalloc.stop()
+    assert str(caught.value) == f"{path}, line 2 has more than 1 MiB. A text needs one sentence per line."
+
+
+def test_the_longest_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "BLOCK", 8)
+    monkeypatch.setattr(lines_module, "LONGEST", 16)
+    assert read_lines(write(tmp_path / "text.de", "a" * 23 + "\nb\n" + "c" * 21)) == ["a" * 23, "b", "c" * 21]
+    with pytest.raises(DataError, match="line 1 has more than"):
+        read_lines(write(tmp_path / "text.de", "a" * 24 + "\n"))
+
+
+def test_a_long_file_that_ends_its_lines_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "LONGEST", 16)
+    monkeypatch.setattr(lines_module, "BLOCK", 200)
+    with pytest.raises(DataError, match="ends its lines with carriage returns"):
+        read_lines(write(tmp_path / "text.de", "schöner Hund\r" * 30))
+
+
 def test_another_time_or_another_size_is_another_version(tmp_path: Path) -> None:
     path = write(tmp_path / "text.de", "ein Hund\n")
     versions = set()

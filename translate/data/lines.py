@@ -16,6 +16,8 @@ from translate.errors import DataError
 
 PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
 BLOCK = 1 << 20  # bytes of text
+# Bytes of a line after those of a block. A file of a few MB, packed, may hold a line that no memory has room for.
+LONGEST = 1 << 24
 # What files that are not UTF-8 begin with, and what to do with them.
 STARTS = {
     b"\x1f\x8b": "gzip: rename it to end in .gz or, if it was compressed twice, unpack it once",
@@ -114,12 +116,16 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
     separators, such as U+2028, are part of the sentence.
 
     Raises:
-        DataError: the file is missing, unreadable, a folder, damaged or not UTF-8, or the library for .zst is missing.
+        DataError: the file is missing, unreadable, a folder, damaged or not UTF-8, a line has no end, or the library
+            for .zst is missing.
     """
     before = 0
     with _explained(path), _opened(path) as file:
-        while raw := file.readlines(BLOCK):
-            content = b"".join(raw)
+        while content := file.read(BLOCK):
+            if not content.endswith(b"\n"):
+                content += (rest := file.readline(LONGEST))
+                if len(rest) == LONGEST and not rest.endswith(b"\n"):
+                    raise _too_long(path, before, content)
             if not before and content[257:263] in (b"ustar\0", b"ustar "):
                 raise DataError(f"{path} is a tar archive. Unpack it, and name the file that was in it.")
             try:
@@ -132,7 +138,7 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
             if not lines[-1]:
                 lines.pop()
             yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
-            before += len(raw)
+            before += len(lines)
 
 
 def without_blank_end(lines: Iterable[str]) -> Iterator[str]:
@@ -155,6 +161,14 @@ def _not_utf8(path: Path, before: int, error: UnicodeDecodeError) -> DataError:
     return DataError(
         f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). {remedy}"
     )
+
+
+def _too_long(path: Path, before: int, content: bytes) -> DataError:
+    """The error where a block, with so many lines `before` it, begins a line that is longer than any of text."""
+    if not before:
+        _refuse_odd(path, content.decode("utf-8", errors="replace"))
+    line = before + content.count(b"\n") + 1
+    return DataError(f"{path}, line {line} has more than {LONGEST >> 20} MiB. A text needs one sentence per line.")
 
 
 def _refuse_odd(path: Path, text: str) -> None:
