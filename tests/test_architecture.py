@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import translate
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # From the first to the last; a name is a folder or a file of the package. A stage uses itself and those before it.
@@ -100,6 +102,11 @@ def stage(module: str) -> str:
 def used_by(module: str) -> set[str]:
     """The files of ours that a file imports."""
     return {file for name in imported(module) if (file := own(name))}
+
+
+def test_the_package_of_this_checkout_is_tested() -> None:
+    """And not that of another clone, for which the environment was made."""
+    assert translate.__file__ == str(ROOT / "translate" / "__init__.py")
 
 
 def test_every_file_has_its_stage_and_every_stage_its_files() -> None:
