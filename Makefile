@@ -26,22 +26,23 @@ demo: .venv/installed
 	$(BIN)/python scripts/translate.py --checkpoint checkpoints/demo/model.safetensors \
 		"Im Winter zieht ein kleines Mädchen einen roten Mantel an, weil es auf den Schulbus wartet."
 
+# By `python -m`: the scripts in .venv/bin contain its path, and fail when this folder has been moved or renamed.
 check: .venv/installed
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/mypy benchmarks/*.py data/generate.py
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/python -m mypy benchmarks/*.py data/generate.py
 
 test: check
-	$(BIN)/pytest $(FAST)
-	$(BIN)/pytest $(SLOW)
+	$(BIN)/python -m pytest $(FAST)
+	$(BIN)/python -m pytest $(SLOW)
 
 test-fast: .venv/installed
-	$(BIN)/pytest $(FAST) --ignore tests/integration --ignore tests/benchmarks tests
+	$(BIN)/python -m pytest $(FAST) --ignore tests/integration --ignore tests/benchmarks tests
 
 format: .venv/installed
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
 
 clean:
 	rm -rf .venv checkpoints/.cache build dist *.egg-info
