@@ -102,6 +102,7 @@ def store_of_this_machine() -> Any:
         wait_for_workers=False,
         timeout=CONNECTING,
         master_listen_fd=listening.detach(),  # The store closes it.
+        use_libuv=False,  # Those that use libuv take no such socket in older versions of PyTorch.
     )
 
 
