@@ -20,7 +20,7 @@ from torch import Tensor
 from translate.config.loading import load_config
 from translate.data.batching import Batch
 from translate.distributed.group import Group
-from translate.errors import ConfigError, DataError
+from translate.errors import DataError
 from translate.evaluation.validation import Validator
 from translate.optimization.update import Update
 from translate.pipeline import train_together
@@ -85,13 +85,6 @@ def do_gradients(group: Group, config: Path, overrides: list[str], updates: Any,
             write_tensors(Path(folder) / f"{number}.safetensors", found, {})
 
 
-def do_refused(group: Group, config: Path, overrides: list[str], second: str) -> None:
-    """A training that both processes refuse, because the second has one more override."""
-    own = [*overrides, second] if group.rank == 1 else overrides
-    with pytest.raises(ConfigError, match="the processes of this run have different settings or text"):
-        train_together(load_config(config, own), processes=group)
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
     jobs = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
@@ -99,6 +92,5 @@ if __name__ == "__main__":
     os.environ["TQDM_DISABLE"] = "1"
     with together:
         for kind, job in jobs:
-            do = {"run": do_run, "refused": do_refused, "gradients": do_gradients}[kind]
-            do(together, Path(sys.argv[1]), **job)
+            {"run": do_run, "gradients": do_gradients}[kind](together, Path(sys.argv[1]), **job)
     together.await_last_message()

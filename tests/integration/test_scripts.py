@@ -96,8 +96,8 @@ def test_whoever_waits_for_an_answer_to_each_line_gets_it(model: Path, tmp_path:
         process.stdin.close()
         assert process.stdout.read().endswith(b"\n")
         assert process.wait() == 0
-    together = Translator.load(model, "cpu").translate(["bako", "defi", "lu"])
-    assert b"".join(answers).decode() == "".join(f"{line}\n" for line in together)
+    together = run("translate", "--checkpoint", model, folder=tmp_path, stdin=b"bako\ndefi\nlu\n")
+    assert together.stdout == b"".join(answers)
 
 
 # --- from anywhere ---------------------------------------------------------------------------------------------------

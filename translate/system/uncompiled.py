@@ -49,7 +49,7 @@ class DistributedDataParallel(nn.parallel.DistributedDataParallel):
 
     def __init__(self, model: nn.Module, **settings: Any) -> None:
         if "torch._dynamo" not in sys.modules:
-            torch._dynamo = _NoCompiler()
+            torch._dynamo = _NoCompiler()  # type: ignore[assignment]
         try:
             super().__init__(model, **settings)
         finally:
