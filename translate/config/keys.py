@@ -1,6 +1,7 @@
 """What the schema allows at each key, in plain words: for the messages of problems.py and the page of reference.py."""
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -44,14 +45,19 @@ def items_below(key: str, sections: Sequence[type[Section]]) -> list[type[Sectio
     return [section for field in fields_named(key, sections) for section in items_of(field)]
 
 
-def all_sections(path: str = "", sections: Sequence[type[Section]] = (Config,)) -> Iterator[tuple[str, type[Section]]]:
+@cache
+def all_sections() -> tuple[tuple[str, type[Section]], ...]:
     """Every section with its dotted path, depth first; the kinds of a section share their path."""
+    return tuple(_sections_from("", (Config,)))
+
+
+def _sections_from(path: str, sections: Sequence[type[Section]]) -> Iterator[tuple[str, type[Section]]]:
     for section in sections:
         yield path, section
         for key, field in section.model_fields.items():
             below = f"{path}.{key}".lstrip(".")
-            yield from all_sections(below, sections_of(field))
-            yield from all_sections(f"{below}[]", items_of(field))
+            yield from _sections_from(below, sections_of(field))
+            yield from _sections_from(f"{below}[]", items_of(field))
 
 
 def kind_of(section: type[Section]) -> str | None:

@@ -77,11 +77,8 @@ def _problems(errors: list[ErrorDetails], values: dict[str, Any]) -> list[_Probl
             found.setdefault(problem.paths[0], problem)
     # Where a union allows text or a section, pydantic reports a bad key in a section, and also that the section is not
     # text. Only the problem with the longer path is kept.
-    return [
-        problem
-        for path, problem in found.items()
-        if len(problem.paths) > 1 or not any(other != path and other[: len(path)] == path for other in found)
-    ]
+    above = {path[:length] for path in found for length in range(len(path))}
+    return [problem for path, problem in found.items() if len(problem.paths) > 1 or path not in above]
 
 
 def _contradictions(error: ErrorDetails, values: dict[str, Any]) -> list[_Problem]:
