@@ -32,6 +32,18 @@ def test_standard_input_that_is_not_utf8(translate: Call, translator: Translator
     assert translate(stdin=b"el gato\nel \xf1i\xf1o") == Outcome(2, done, f"error: {message}\n")
 
 
+def test_a_line_of_standard_input_without_an_end(
+    translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from /dev/zero: it must not fill the memory."""
+    monkeypatch.setattr("translate.data.lines.LONGEST", 1 << 20)
+    done = joined(translator.translate(["el gato"]))
+    message = "standard input, line 2 has more than 1 MiB; put a line feed after each sentence"
+    assert translate(stdin=b"el gato\n" + bytes(2 << 20)) == Outcome(2, done, f"error: {message}\n")
+    long = b"el gato".ljust((1 << 20) - 1) + b"\n"
+    assert translate(stdin=long * 2) == Outcome(0, done * 2, "")
+
+
 def test_packed_text_on_standard_input_is_recognized(translate: Call) -> None:
     said = translate(stdin=gzip.compress(b"el gato\n"))
     assert said.code == 2

@@ -75,25 +75,31 @@ def standard_input(most: int) -> Iterator[list[str]]:
 
     Whoever writes them one by one gets each translation at once.
 
-    DataError names a line that is not UTF-8; those before it come first.
+    DataError names a line that is not UTF-8, or has no end; those before it come first.
     """
+    from translate.data.lines import LONGEST
+
     if sys.stdin is None:  # It was closed before we began.
         return
     stream = cast("BufferedReader", sys.stdin.buffer)
     lines: list[str] = []
     begun: list[bytes] = []  # what has arrived of the current line
-    number = 0
+    number = size = 0
     try:
         while block := read_some(stream):
             first, *others = block.split(b"\n")
             begun.append(first)
+            size += len(first)
             for content in others:
                 number += 1
                 lines.append(line_of(b"".join(begun), number))
-                begun = [content]
+                begun, size = [content], len(content)
                 if len(lines) == most:
                     yield lines
                     lines = []
+            if size > LONGEST:
+                place = f"standard input, line {number + 1}"
+                raise DataError(f"{place} has more than {LONGEST >> 20} MiB; put a line feed after each sentence")
             if lines and not more_has_arrived(stream):
                 yield lines
                 lines = []
