@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,20 @@ def test_only_a_full_disk_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None
         assert run(lambda: fail(errno.ENOSPC), said.append) == 2
         assert run(lambda: fail(errno.EFBIG), said.append) == 2
     assert said == ["error: the disk is full", f"error: cannot write: {os.strerror(errno.EFBIG)}"]
+
+
+def test_a_missing_package_is_named_as_pip_calls_it() -> None:
+    def fail(module: str) -> None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    said: list[str] = []
+    with own_logging():
+        for module in ("yaml", "tqdm"):
+            assert run(partial(fail, module), said.append) == 2
+    assert [message.split(" is not")[0] for message in said] == [
+        "error: the package 'pyyaml'",
+        "error: the package 'tqdm'",
+    ]
 
 
 @pytest.mark.parametrize("arguments", ["train --config configs/demo.yaml", "translate hallo", "evaluate"])

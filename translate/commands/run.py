@@ -29,6 +29,8 @@ NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", None), errno.EFBIG)
 # all stay; with Python's own number of 700, searching them again and again takes an eighth of the time of their import.
 OBJECTS_BEFORE_COLLECTION = 100_000
 
+PACKAGES = {"yaml": "pyyaml"}  # what pip calls a package, where Python calls it otherwise
+
 NO_THREAD = "can't start new thread"  # how Python says that it has no memory for one, or may not have another
 
 # OpenMP's threads wait for each other in a busy loop, by default for so long that processes which share a machine are
@@ -81,8 +83,9 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
     except ModuleNotFoundError as error:
         if (error.name or "translate").startswith("translate"):
             raise
+        package = PACKAGES.get(error.name or "", error.name)
         tell(
-            f"error: the package {error.name!r} is not installed for {sys.executable}; use the environment of the "
+            f"error: the package {package!r} is not installed for {sys.executable}; use the environment of the "
             "README, .venv/bin/python, or install it there"
         )
         return 2
