@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn, optim
@@ -30,8 +30,21 @@ from torch.nn.utils.rnn import pad_sequence
 UNK, PAD, BOS, EOS = range(4)  # In this project, and in JoeyNMT.
 SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices with which the ceiling is measured
 
-Pass = dict[str, float]
+Pass = dict[str, Any]  # the figures of one
 Batches = list[list[int]]  # each a list of pair numbers
+
+
+class Sizes(Protocol):
+    """What a model is made for: dimensions, by the names that they have in a config, and sizes of the vocabularies."""
+
+    @property
+    def model(self) -> SimpleNamespace: ...
+
+    @property
+    def source_words(self) -> int: ...
+
+    @property
+    def target_words(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -112,12 +125,13 @@ def train(
 class PlainTransformer(nn.Module):
     """torch.nn.Transformer with embeddings, learned positions and a projection, as tutorials put them together."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Sizes) -> None:
         super().__init__()
         sizes = job.model
         self.source = nn.Embedding(job.source_words, sizes.d_model)
         self.target = nn.Embedding(job.target_words, sizes.d_model)
-        self.positions = nn.Embedding(sizes.max_positions, sizes.d_model)
+        self.source_positions = nn.Embedding(sizes.max_positions, sizes.d_model)
+        self.target_positions = nn.Embedding(sizes.max_positions, sizes.d_model)
         self.dropout = nn.Dropout(sizes.dropout)
         self.transformer = nn.Transformer(
             sizes.d_model,
@@ -136,8 +150,8 @@ class PlainTransformer(nn.Module):
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
         ahead_TT = nn.Transformer.generate_square_subsequent_mask(target_BT.shape[1], target_BT.device).isinf()
         out_BTD = self.transformer(
-            self._embed(self.source, source_BS),
-            self._embed(self.target, target_BT),
+            self.embed_source(source_BS),
+            self.embed_target(target_BT),
             tgt_mask=ahead_TT,
             src_key_padding_mask=source_BS == PAD,
             tgt_key_padding_mask=target_BT == PAD,
@@ -146,9 +160,15 @@ class PlainTransformer(nn.Module):
         logits_BTV: Tensor = self.projection(out_BTD)
         return logits_BTV
 
-    def _embed(self, tokens: nn.Embedding, ids_BT: Tensor) -> Tensor:
+    def embed_source(self, source_BS: Tensor) -> Tensor:
+        return self._embed(self.source, self.source_positions, source_BS)
+
+    def embed_target(self, target_BT: Tensor) -> Tensor:
+        return self._embed(self.target, self.target_positions, target_BT)
+
+    def _embed(self, tokens: nn.Embedding, positions: nn.Embedding, ids_BT: Tensor) -> Tensor:
         places_T = torch.arange(ids_BT.shape[1], device=ids_BT.device)
-        embedded: Tensor = self.dropout(tokens(ids_BT) * math.sqrt(tokens.embedding_dim) + self.positions(places_T))
+        embedded: Tensor = self.dropout(tokens(ids_BT) * math.sqrt(tokens.embedding_dim) + positions(places_T))
         return embedded
 
 
@@ -214,6 +234,20 @@ def marian(job: Job) -> Iterator[Pass]:
     That is: batches in random order, its fused AdamW without weight decay. Only the loop is timed here: the Trainer
     has further costs of its own.
     """
+    model = marian_model(job).to(job.device).train()
+    optimizer = optim.AdamW(model.parameters(), lr=job.rate, weight_decay=0.0, fused=True)
+
+    def loss_of(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
+        labels_BT = framed_BT[:, 1:].masked_fill(framed_BT[:, 1:] == PAD, -100)
+        attended_BS = (source_BS != PAD).long()
+        loss: Tensor = model(input_ids=source_BS, attention_mask=attended_BS, labels=labels_BT, use_cache=False).loss
+        return loss
+
+    yield from train(job, job.shuffled, model, optimizer, loss_of)
+
+
+def marian_model(job: Sizes) -> nn.Module:
+    """The toolkit's model, with fresh weights."""
     transformers = importlib.import_module("transformers")
     sizes = job.model
     config = transformers.MarianConfig(
@@ -234,29 +268,35 @@ def marian(job: Job) -> Iterator[Pass]:
         activation_dropout=sizes.dropout,
         max_position_embeddings=sizes.max_positions,
         scale_embedding=True,
-        use_cache=False,
         pad_token_id=PAD,
         bos_token_id=BOS,
         eos_token_id=EOS,
         forced_eos_token_id=EOS,
         decoder_start_token_id=BOS,
     )
-    model = transformers.MarianMTModel(config).to(job.device).train()
-    optimizer = optim.AdamW(model.parameters(), lr=job.rate, weight_decay=0.0, fused=True)
+    model: nn.Module = transformers.MarianMTModel(config)
+    return model
+
+
+def joey(job: Job) -> Iterator[Pass]:
+    """JoeyNMT's model, batches and loss, by the steps of its TrainManager; it reads in random order, too."""
+    model = joey_model(job).to(job.device).train()
+    model.loss_function = ("crossentropy", 0.0)
+    optimizer = optim.Adam(model.parameters(), lr=job.rate)
 
     def loss_of(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
-        labels_BT = framed_BT[:, 1:].masked_fill(framed_BT[:, 1:] == PAD, -100)
-        loss: Tensor = model(input_ids=source_BS, attention_mask=(source_BS != PAD).long(), labels=labels_BT).loss
+        batch = joey_batch(source_BS, framed_BT)
+        batch.sort_by_src_length()
+        summed, _, _, _ = model(return_type="loss", **vars(batch))
+        loss: Tensor = batch.normalize(summed, "tokens")
         return loss
 
     yield from train(job, job.shuffled, model, optimizer, loss_of)
 
 
-def joey(job: Job) -> Iterator[Pass]:
-    """JoeyNMT's model, batches and loss, by the steps of its TrainManager; it reads in random order, too."""
-    batches, models, vocabularies = (
-        importlib.import_module(f"joeynmt.{name}") for name in ("batch", "model", "vocabulary")
-    )
+def joey_model(job: Sizes) -> Any:
+    """The toolkit's model, with fresh weights."""
+    models, vocabularies = (importlib.import_module(f"joeynmt.{name}") for name in ("model", "vocabulary"))
     special = SimpleNamespace(
         unk_token="<unk>",
         pad_token="<pad>",
@@ -283,35 +323,28 @@ def joey(job: Job) -> Iterator[Pass]:
             "layer_norm": sizes.norm,
         }
 
-    model = models.build_model(
+    return models.build_model(
         {"encoder": stack(sizes.encoder_layers), "decoder": stack(sizes.decoder_layers)},
         *(
             vocabularies.Vocabulary([f"w{number}" for number in range(EOS + 1, words)], special)
             for words in (job.source_words, job.target_words)
         ),
     )
-    model.to(job.device).train()
-    model.loss_function = ("crossentropy", 0.0)
-    optimizer = optim.Adam(model.parameters(), lr=job.rate)
 
-    def loss_of(source_BS: Tensor, framed_BT: Tensor) -> Tensor:
-        batch = batches.Batch(
-            src=source_BS,
-            src_length=(source_BS != PAD).sum(1),
-            src_prompt_mask=None,
-            trg=framed_BT,
-            trg_prompt_mask=None,
-            indices=torch.arange(len(source_BS), device=job.device),
-            device=torch.device(job.device),
-            pad_index=PAD,
-            eos_index=EOS,
-        )
-        batch.sort_by_src_length()
-        summed, _, _, _ = model(return_type="loss", **vars(batch))
-        loss: Tensor = batch.normalize(summed, "tokens")
-        return loss
 
-    yield from train(job, job.shuffled, model, optimizer, loss_of)
+def joey_batch(source_BS: Tensor, framed_BT: Tensor | None) -> Any:
+    """A batch as the toolkit's own: source with EOS, and target between BOS and EOS, or none."""
+    return importlib.import_module("joeynmt.batch").Batch(
+        src=source_BS,
+        src_length=(source_BS != PAD).sum(1),
+        src_prompt_mask=None,
+        trg=framed_BT,
+        trg_prompt_mask=None,
+        indices=torch.arange(len(source_BS), device=source_BS.device),
+        device=source_BS.device,
+        pad_index=PAD,
+        eos_index=EOS,
+    )
 
 
 def opennmt(job: Job) -> Iterator[Pass]:

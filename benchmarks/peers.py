@@ -32,7 +32,6 @@ import logging
 import math
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections import deque
@@ -52,6 +51,7 @@ from bare import bare_trainer
 from loops import Batches, Job, Pass, peak_memory, serve
 from numpy.typing import NDArray
 from torch import nn
+from turns import Contender, take_turns
 
 from translate.commands.run import BRIEF_BUSY_LOOP, at_least
 from translate.config.loading import config_from_dict, config_to_dict, load_config
@@ -227,50 +227,6 @@ def begin_like_pytorch(model: nn.Module) -> None:
             weight.mul_(math.sqrt((rows + columns) / (3 * rows + columns)))
 
 
-@dataclass
-class Contender:
-    """One loop and its process."""
-
-    title: str
-    arithmetic: str
-    command: list[str]
-    environment: dict[str, str] = field(default_factory=dict)
-    install: str = ""
-    passes: list[Pass] = field(default_factory=list)
-
-    def start(self, folder: Path, threads: int) -> None:
-        self.messages = folder / f"{self.title}, {self.arithmetic}.txt"
-        with self.messages.open("w", encoding="utf-8") as messages:
-            self.process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=messages,
-                encoding="utf-8",
-                env={**os.environ, "OMP_NUM_THREADS": str(threads), **self.environment},
-            )
-
-    def go(self) -> str:
-        """Make one more pass; returns why there was none, or an empty string."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write("go\n")
-            self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            said = self.messages.read_text(encoding="utf-8").strip().splitlines() or ["it said nothing"]
-            return f"it stopped: {said[-1]}"
-        found: dict[str, Any] = json.loads(answer)
-        if "missing" in found:
-            return f"{found['missing']}; to install it: {self.install}"
-        self.passes.append(found)
-        return ""
-
-    def stop(self) -> None:
-        self.process.communicate()  # It ends when there is nothing more to read.
-
-
 def contenders(args: argparse.Namespace, job: Job, path: Path) -> list[Contender]:
     """The ceiling, and all loops; the plain one is the first of them."""
     loops = str(ROOT / "benchmarks" / "loops.py")
@@ -379,23 +335,8 @@ def main() -> None:
         path = Path(folder) / "job.json"
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         running = contenders(args, job, path)
-        needed = running[:2]  # the ceiling, and the plain loop
-        for contender in running:
-            contender.start(Path(folder), args.threads)
-        try:
-            for number in range(1 + args.rounds):
-                print(f"pass {number + 1} of {1 + args.rounds}", file=sys.stderr)
-                for contender in list(running):
-                    if trouble := contender.go():
-                        if contender in needed:
-                            sys.exit(f"nothing can be compared without {contender.title}: {trouble}")
-                        print(f"{contender.title} is left out: {trouble}")
-                        running.remove(contender)
-                        contender.stop()
-            report(args, job, running[0], running[1:])
-        finally:
-            for contender in running:
-                contender.stop()
+        take_turns(running, running[:2], 1 + args.rounds, args.threads, Path(folder))
+    report(args, job, running[0], running[1:])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import peers
 import pytest
 import roots
 import scaling
+import translators
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -81,17 +82,23 @@ def test_a_curve_of_what_is_no_log(
 
 
 @pytest.mark.parametrize("text", [None, "not JSON", "{}", "[1]"])
+@pytest.mark.parametrize(("benchmark", "writer"), [(loops, "peers.py"), (translators, "translation.py")])
 def test_a_loop_without_a_job(
-    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    benchmark: ModuleType,
+    writer: str,
+    text: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     job = tmp_path / "job.json"
     if text is not None:
         job.write_text(text, encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["loops.py", str(job), "plain"])
+    monkeypatch.setattr(sys, "argv", ["benchmark", str(job), "plain"])
     with pytest.raises(SystemExit) as end:
-        loops.main()
+        benchmark.main()
     assert end.value.code == 2
-    assert f"error: {job} is not a job that peers.py has written: " in capsys.readouterr().err
+    assert f"error: {job} is not a job that {writer} has written: " in capsys.readouterr().err
 
 
 def test_an_unknown_kind_of_token_is_refused_before_anything_is_written(

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 from loops import LOOPS, Job, Pass, PlainTransformer, serve
-from peers import Contender, begin_like_pytorch, flops_per_token, main, make_job, this_project
+from peers import begin_like_pytorch, flops_per_token, main, make_job, this_project
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
+from turns import Contender
 
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.distributed.processes import SINGLE_PROCESS
