@@ -10,41 +10,26 @@ Dimension letters in names: B pairs, S source positions, T target positions, D w
 """
 
 import argparse
-import contextlib
 import importlib
 import json
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
+from peer_models import BOS, EOS, PAD, PlainTransformer, joey_batch, joey_model, marian_model
 from torch import Tensor, nn, optim
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
+from turns import Pass, serve
 
-UNK, PAD, BOS, EOS = range(4)  # In this project, and in JoeyNMT.
 SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices with which the ceiling is measured
 
-Pass = dict[str, Any]  # the figures of one
 Batches = list[list[int]]  # each a list of pair numbers
-
-
-class Sizes(Protocol):
-    """What a model is made for: dimensions, by the names that they have in a config, and sizes of the vocabularies."""
-
-    @property
-    def model(self) -> SimpleNamespace: ...
-
-    @property
-    def source_words(self) -> int: ...
-
-    @property
-    def target_words(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -122,56 +107,6 @@ def train(
 # --- PyTorch ---------------------------------------------------------------------------------------------------------
 
 
-class PlainTransformer(nn.Module):
-    """torch.nn.Transformer with embeddings, learned positions and a projection, as tutorials put them together."""
-
-    def __init__(self, job: Sizes) -> None:
-        super().__init__()
-        sizes = job.model
-        self.source = nn.Embedding(job.source_words, sizes.d_model)
-        self.target = nn.Embedding(job.target_words, sizes.d_model)
-        self.source_positions = nn.Embedding(sizes.max_positions, sizes.d_model)
-        self.target_positions = nn.Embedding(sizes.max_positions, sizes.d_model)
-        self.dropout = nn.Dropout(sizes.dropout)
-        self.transformer = nn.Transformer(
-            sizes.d_model,
-            sizes.heads,
-            sizes.encoder_layers,
-            sizes.decoder_layers,
-            sizes.ffn,
-            sizes.dropout,
-            batch_first=True,
-        )
-        self.projection = nn.Linear(sizes.d_model, job.target_words)
-        for weight in self.parameters():
-            if weight.dim() > 1:
-                nn.init.xavier_uniform_(weight)
-
-    def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        ahead_TT = nn.Transformer.generate_square_subsequent_mask(target_BT.shape[1], target_BT.device).isinf()
-        out_BTD = self.transformer(
-            self.embed_source(source_BS),
-            self.embed_target(target_BT),
-            tgt_mask=ahead_TT,
-            src_key_padding_mask=source_BS == PAD,
-            tgt_key_padding_mask=target_BT == PAD,
-            memory_key_padding_mask=source_BS == PAD,
-        )
-        logits_BTV: Tensor = self.projection(out_BTD)
-        return logits_BTV
-
-    def embed_source(self, source_BS: Tensor) -> Tensor:
-        return self._embed(self.source, self.source_positions, source_BS)
-
-    def embed_target(self, target_BT: Tensor) -> Tensor:
-        return self._embed(self.target, self.target_positions, target_BT)
-
-    def _embed(self, tokens: nn.Embedding, positions: nn.Embedding, ids_BT: Tensor) -> Tensor:
-        places_T = torch.arange(ids_BT.shape[1], device=ids_BT.device)
-        embedded: Tensor = self.dropout(tokens(ids_BT) * math.sqrt(tokens.embedding_dim) + positions(places_T))
-        return embedded
-
-
 def plain(job: Job) -> Iterator[Pass]:
     """What a tutorial writes: float32, batches in random order, each padded to its longest sentence."""
     model = PlainTransformer(job).to(job.device).train()
@@ -246,38 +181,6 @@ def marian(job: Job) -> Iterator[Pass]:
     yield from train(job, job.shuffled, model, optimizer, loss_of)
 
 
-def marian_model(job: Sizes) -> nn.Module:
-    """The toolkit's model, with fresh weights."""
-    transformers = importlib.import_module("transformers")
-    sizes = job.model
-    config = transformers.MarianConfig(
-        vocab_size=job.source_words,
-        decoder_vocab_size=job.target_words,
-        share_encoder_decoder_embeddings=False,
-        tie_word_embeddings=False,
-        d_model=sizes.d_model,
-        encoder_layers=sizes.encoder_layers,
-        decoder_layers=sizes.decoder_layers,
-        encoder_attention_heads=sizes.heads,
-        decoder_attention_heads=sizes.heads,
-        encoder_ffn_dim=sizes.ffn,
-        decoder_ffn_dim=sizes.ffn,
-        activation_function="relu",
-        dropout=sizes.dropout,
-        attention_dropout=sizes.dropout,
-        activation_dropout=sizes.dropout,
-        max_position_embeddings=sizes.max_positions,
-        scale_embedding=True,
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        forced_eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-    )
-    model: nn.Module = transformers.MarianMTModel(config)
-    return model
-
-
 def joey(job: Job) -> Iterator[Pass]:
     """JoeyNMT's model, batches and loss, by the steps of its TrainManager; it reads in random order, too."""
     model = joey_model(job).to(job.device).train()
@@ -292,59 +195,6 @@ def joey(job: Job) -> Iterator[Pass]:
         return loss
 
     yield from train(job, job.shuffled, model, optimizer, loss_of)
-
-
-def joey_model(job: Sizes) -> Any:
-    """The toolkit's model, with fresh weights."""
-    models, vocabularies = (importlib.import_module(f"joeynmt.{name}") for name in ("model", "vocabulary"))
-    special = SimpleNamespace(
-        unk_token="<unk>",
-        pad_token="<pad>",
-        bos_token="<s>",
-        eos_token="</s>",
-        sep_token=None,
-        unk_id=UNK,
-        pad_id=PAD,
-        bos_id=BOS,
-        eos_id=EOS,
-        lang_tags=[],
-    )
-    sizes = job.model
-
-    def stack(layers: int) -> dict[str, Any]:
-        return {
-            "type": "transformer",
-            "num_layers": layers,
-            "num_heads": sizes.heads,
-            "embeddings": {"embedding_dim": sizes.d_model, "scale": True, "dropout": sizes.dropout},
-            "hidden_size": sizes.d_model,
-            "ff_size": sizes.ffn,
-            "dropout": sizes.dropout,
-            "layer_norm": sizes.norm,
-        }
-
-    return models.build_model(
-        {"encoder": stack(sizes.encoder_layers), "decoder": stack(sizes.decoder_layers)},
-        *(
-            vocabularies.Vocabulary([f"w{number}" for number in range(EOS + 1, words)], special)
-            for words in (job.source_words, job.target_words)
-        ),
-    )
-
-
-def joey_batch(source_BS: Tensor, framed_BT: Tensor | None) -> Any:
-    """A batch as the toolkit's own: source with EOS, and target between BOS and EOS, or none."""
-    return importlib.import_module("joeynmt.batch").Batch(
-        src=source_BS,
-        src_length=(source_BS != PAD).sum(1),
-        src_prompt_mask=None,
-        trg=framed_BT,
-        trg_prompt_mask=None,
-        indices=torch.arange(len(source_BS), device=source_BS.device),
-        device=source_BS.device,
-        pad_index=PAD,
-        eos_index=EOS,
-    )
 
 
 def opennmt(job: Job) -> Iterator[Pass]:
@@ -417,33 +267,6 @@ LOOPS: dict[str, Callable[[Job], Iterator[Pass]]] = {
     "joey": joey,
     "opennmt": opennmt,
 }
-
-
-# --- a process -------------------------------------------------------------------------------------------------------
-
-
-def serve(passes: Iterator[Pass], device: str) -> None:
-    """Answer each line of standard input with the figures of one more pass, or with what is not installed."""
-    for _ in sys.stdin:
-        try:
-            with contextlib.redirect_stdout(sys.stderr):  # where toolkits may log what they like
-                found: dict[str, Any] = next(passes)
-                found.setdefault("peak", peak_memory(device))
-        except ImportError as error:
-            found = {"missing": str(error)}
-        print(json.dumps(found), flush=True)
-
-
-def peak_memory(device: str) -> float:
-    """The most bytes that this process has held at once: of a GPU, or as Linux counts them; NaN elsewhere.
-
-    getrusage would include what the process that started this one held.
-    """
-    if device == "cuda":
-        return float(torch.cuda.max_memory_reserved())
-    status = Path("/proc/self/status")
-    lines = status.read_text(encoding="utf-8").splitlines() if status.is_file() else []
-    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), math.nan)
 
 
 def main() -> None:

@@ -48,10 +48,10 @@ sys.path.insert(0, str(ROOT))
 import numpy as np
 import torch
 from bare import bare_trainer
-from loops import Batches, Job, Pass, peak_memory, serve
+from loops import Batches, Job
 from numpy.typing import NDArray
 from torch import nn
-from turns import Contender, take_turns
+from turns import Contender, Pass, peak_memory, serve, take_turns
 
 from translate.commands.run import BRIEF_BUSY_LOOP, at_least
 from translate.config.loading import config_from_dict, config_to_dict, load_config

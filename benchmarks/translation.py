@@ -32,9 +32,8 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np
 import torch
-from loops import Pass, serve
 from translators import LENGTH_PENALTY, Lines, SearchJob, passes
-from turns import Contender, take_turns
+from turns import Contender, Pass, serve, take_turns
 
 from translate import Translator
 from translate.commands.run import BRIEF_BUSY_LOOP, at_least

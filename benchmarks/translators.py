@@ -22,9 +22,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from loops import BOS, EOS, PAD, UNK, Pass, PlainTransformer, joey_batch, joey_model, marian_model, serve
+from peer_models import BOS, EOS, PAD, UNK, PlainTransformer, joey_batch, joey_model, marian_model
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
+from turns import Pass, serve
 
 Lines = list[list[int]]
 Weights = dict[str, Tensor]

@@ -1,18 +1,23 @@
 """Programs that are compared, each in a process of its own: they take turns, so that the machine is the same for all.
 
-Each process answers a line of standard input with the figures of one more pass, as loops.serve does.
+Each process answers a line of standard input with the figures of one more pass: `Contender` asks, `serve` answers. A
+process that only serves may live in an environment without this project.
 """
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loops import Pass
+import torch
+
+Pass = dict[str, Any]  # the figures of one
 
 
 @dataclass
@@ -79,6 +84,30 @@ def take_turns(contenders: list[Contender], needed: list[Contender], passes: int
     finally:
         for contender in contenders:
             contender.stop()
+
+
+def serve(passes: Iterator[Pass], device: str) -> None:
+    """Answer each line of standard input with the figures of one more pass, or with what is not installed."""
+    for _ in sys.stdin:
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # where toolkits may log what they like
+                found: dict[str, Any] = next(passes)
+                found.setdefault("peak", peak_memory(device))
+        except ImportError as error:
+            found = {"missing": str(error)}
+        print(json.dumps(found), flush=True)
+
+
+def peak_memory(device: str) -> float:
+    """The most bytes that this process has held at once: of a GPU, or as Linux counts them; NaN elsewhere.
+
+    getrusage would include what the process that started this one held.
+    """
+    if device == "cuda":
+        return float(torch.cuda.max_memory_reserved())
+    status = Path("/proc/self/status")
+    lines = status.read_text(encoding="utf-8").splitlines() if status.is_file() else []
+    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), math.nan)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from loops import LOOPS, Job, Pass, PlainTransformer, serve
+from loops import LOOPS, Job
+from peer_models import PlainTransformer
 from peers import begin_like_pytorch, flops_per_token, main, make_job, this_project
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
-from turns import Contender
+from turns import Contender, Pass, serve
 
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.distributed.processes import SINGLE_PROCESS
