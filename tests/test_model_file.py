@@ -1,11 +1,13 @@
 """A trained model in one file: what is saved comes back, and nothing else is needed to read it."""
 
 import math
+import operator
 import os
 import pickle
 import re
 import subprocess
 import sys
+from functools import reduce
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -164,6 +166,41 @@ def test_settings_of_another_version_are_refused_by_file(path: Path) -> None:
     values["config"]["model"]["new_setting"] = 1
     write_tensors(path, tensors, values)
     message = f"{path} was made by another version of this project: 1 problem in the stored config"
+    with pytest.raises(CheckpointError, match=re.escape(message)):
+        SavedModel.load(path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "wrong"),
+    [
+        (["config"], None),
+        (["config", "model", "heads"], [[1]]),
+        (["source"], 7),
+        (["source", "tokenizer", "kind"], []),
+        (["source", "tokenizer", "spacing", "joined"], [[1]]),
+        (["target"], {}),
+        (["target", "words"], 7),
+    ],
+)
+def test_a_part_of_another_type_is_refused_by_file(keys: list[str], wrong: Any, path: Path) -> None:
+    tensors, values = read_tensors(path)
+    *above, last = keys
+    reduce(operator.getitem, above, values)[last] = wrong
+    write_tensors(path, tensors, values)
+    message = f"{path} was made by another version of this project: "
+    with pytest.raises(CheckpointError, match=re.escape(message)):
+        SavedModel.load(path)
+
+
+@pytest.mark.parametrize("key", ["config", "source", "target", "about"])
+def test_a_part_that_is_missing_is_refused_by_file(key: str, path: Path) -> None:
+    tensors, values = read_tensors(path)
+    del values[key]
+    write_tensors(path, tensors, values)
+    message = (
+        f"{path} was made by another version of this project: its settings or vocabularies cannot be read "
+        f"(KeyError: '{key}'); use the version that made it"
+    )
     with pytest.raises(CheckpointError, match=re.escape(message)):
         SavedModel.load(path)
 

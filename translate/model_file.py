@@ -56,16 +56,22 @@ class SavedModel:
             )
         try:
             config = config_from_dict(values["config"])
+            source, target = Codec.from_dict(values["source"]), Codec.from_dict(values["target"])
+            about = values["about"]
         except ConfigError as error:
             raise CheckpointError(f"{path} was made by another version of this project: {error}") from error
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{path} was made by another version of this project: its settings or vocabularies cannot be read "
+                f"({type(error).__name__}: {error}); use the version that made it"
+            ) from error
         # Testing the sum is twenty times as fast, but the sum of finite numbers may be infinite, too.
         if diverged := [name for name, t in tensors.items() if not (t.sum().isfinite() or t.isfinite().all())]:
             raise CheckpointError(
                 f"{path} has weights that are infinite or NaN ({diverged[0]}): its training has diverged; train it "
                 "again with a lower training.optimizer.lr"
             )
-        source, target = Codec.from_dict(values["source"]), Codec.from_dict(values["target"])
-        return cls(config, source, target, tensors, values["about"])
+        return cls(config, source, target, tensors, about)
 
     def model(self) -> Model:
         """The model itself, in evaluation mode, on the CPU."""
