@@ -184,13 +184,22 @@ class TestFiles:
         assert str(caught.value) == "x.yaml:2: not UTF-8 (byte 0xfc); save the file as UTF-8"
 
     def test_a_file_that_may_not_be_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(_: Path) -> bytes:
+        def refuse(*_: Any) -> bytes:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(Path, "read_bytes", refuse)
+        monkeypatch.setattr(Path, "open", refuse)
         with pytest.raises(ConfigError) as caught:
             read_yaml(Path("configs/demo.yml"), [])
         assert str(caught.value) == "configs/demo.yml: cannot be read: Permission denied"
+
+    def test_a_file_that_is_larger_than_any_config(self) -> None:
+        Path("x.yaml").write_text("ü" * 2**19, encoding="utf-8")  # 1 MiB
+        assert read_yaml(Path("x.yaml"), []).value == "ü" * 2**19
+        with Path("x.yaml").open("a", encoding="utf-8") as file:
+            file.write("ü")
+        with pytest.raises(ConfigError) as caught:
+            read_yaml(Path("x.yaml"), [])
+        assert str(caught.value) == "x.yaml: larger than any config (1 MiB); give a .yaml file like those in configs/"
 
     @pytest.mark.parametrize("text", ["", "# only a note\n", "---\n"])
     def test_an_empty_file_is_an_empty_mapping(self, text: str) -> None:

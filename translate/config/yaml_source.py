@@ -19,6 +19,7 @@ from yaml.reader import ReaderError
 from translate.errors import ConfigError
 from translate.system.paths import demo_corpus, exists
 
+LARGEST = 2**20  # bytes
 LONGEST_NUMBER = 100  # digits
 DEEPEST = 50  # levels of sections; no setting is deeper than a few
 _INT = "tag:yaml.org,2002:int"
@@ -79,7 +80,11 @@ def read_yaml(path: Path, problems: list[str]) -> Given:
     Raises ConfigError if the file cannot be read or parsed.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)  # not all: that of a device has no end
+        if len(content) > LARGEST:
+            raise ConfigError(f"{path}: larger than any config (1 MiB); give a .yaml file like those in configs/")
+        text = content.decode("utf-8")
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; {_files_near(path)}") from None
     except IsADirectoryError:
