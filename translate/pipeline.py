@@ -56,7 +56,13 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         log.warning("processes: %d is for scripts/train.py; from Python, one process trains", count)
     # Backward passes and optimizers, too, would compute in what a caller's autocast says.
     full = autocast(torch.float32, resolve_device(config.device))
-    with RunFolder.of(config).exclusive(), own_threads(torch.get_num_threads()), full:
+    with (
+        RunFolder.of(config).exclusive(),
+        own_threads(torch.get_num_threads()),
+        full,
+        torch.inference_mode(False),  # A caller who has only translated so far may have switched gradients off.
+        torch.enable_grad(),
+    ):
         return train_together(config, resume=resume, overwrite=overwrite)
 
 

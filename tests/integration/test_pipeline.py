@@ -84,6 +84,15 @@ def test_a_callers_autocast_changes_no_training(settings: dict[str, Any], tiny: 
         assert_same_tensors(SavedModel.load(train(config, overwrite=True).model).weights, weights)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_caller_who_has_switched_gradients_off_can_train(mode: type[torch.no_grad], tiny: TinyProject) -> None:
+    """As in a notebook that otherwise only translates; it would lose the model that it overwrites to a traceback."""
+    config = tiny.config("training.max_steps=2")
+    weights = SavedModel.load(train(config).model).weights
+    with mode():
+        assert_same_tensors(SavedModel.load(train(config, overwrite=True).model).weights, weights)
+
+
 def test_from_python_a_run_may_go_on(tiny: TinyProject) -> None:
     run = train(tiny.config("training.max_steps=2"))
     with pytest.raises(CheckpointError, match="already holds a run"):
