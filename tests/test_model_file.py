@@ -110,6 +110,14 @@ def test_models_are_made_in_float32_whatever_the_default_is() -> None:
     assert {weight.dtype for weight in weights.values()} == {torch.float32}
 
 
+def test_models_are_made_on_the_cpu_whatever_the_default_is() -> None:
+    """On the device "meta", tensors have no content."""
+    saved = new_model()
+    with torch.device("meta"):
+        weights = weights_of(saved.model())
+    assert all(torch.equal(weights[name], saved.weights[name]) for name in weights)
+
+
 def test_weights_that_do_not_fit() -> None:
     saved = new_model()
     model = saved.model()

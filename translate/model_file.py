@@ -96,8 +96,9 @@ class WithoutDrawing(TorchFunctionMode):
 def fresh_model(config: Config, source: Codec, target: Codec) -> Model:
     """A model with fresh weights for these settings and vocabularies."""
     sizes = {"source_size": len(source.vocabulary), "target_size": len(target.vocabulary)}
-    # Whatever the default dtype of the process is.
-    return build_model(config.model, **sizes).float()
+    # Whatever the default device and dtype of the process are.
+    with torch.device("cpu"):
+        return build_model(config.model, **sizes).float()
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
