@@ -45,6 +45,18 @@ def test_all_other_settings_are_another_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert free_in({"average_last": 2}) == always
 
 
+def test_whether_a_run_started_from_a_model_may_not_change_but_the_model_may_be_moved() -> None:
+    def identity(start: str | None) -> dict[str, Any]:
+        config = config_to_dict(Config())
+        config["training"]["start_from"] = start
+        return {"config": config, "train": [], "valid": [], "codecs": []}
+
+    resuming.refuse_changes(identity("/one/model.safetensors"), identity("/two/model.safetensors"))
+    for before, now, shown in ((None, "/one", "null → '/one'"), ("/one", None, "'/one' → null")):
+        with pytest.raises(CheckpointError, match=f"since the run began:\n  training.start_from: {shown}"):
+            resuming.refuse_changes(identity(before), identity(now))
+
+
 def test_a_state_that_names_no_vocabularies_is_resumed() -> None:
     now = {"config": config_to_dict(Config()), "train": [], "valid": [], "codecs": ["1", "2"]}
     resuming.refuse_changes({key: value for key, value in now.items() if key != "codecs"}, now)

@@ -18,6 +18,7 @@ from translate.training.progress import Progress, total_updates
 
 log = logging.getLogger("translate")
 
+START = "training.start_from"
 # Settings that say where files are and where to compute. Those of text are here because its content is compared.
 PLACES = (
     "output",
@@ -28,7 +29,7 @@ PLACES = (
     "data.valid",
     "data.download",
     "data.cache",
-    "training.start_from",
+    START,
 )
 # These, and others on which no update depends.
 FREE_TO_CHANGE = (
@@ -93,12 +94,14 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
     The number of updates may change if no update depends on it: those made are then the beginning of a longer run.
     """
     old, new = _configs(before, now)
+    was, is_now = old.training.start_from, new.training.start_from
     changes = []
     for key, line in differences(old, new).items():
         if key in LENGTH:
             if bound := _bound_to_the_end(old, key):
                 changes.append(f"{line}, but {bound}; a new run can start from its model: training.start_from")
-        elif not is_free_to_change(key):
+        # Where the model lies that the run started from may change, but not whether there was one.
+        elif not is_free_to_change(key) or (key == START and (was is None) != (is_now is None)):
             changes.append(line)
     changed = [name for name in ("train", "valid") if _text(before[name]) != _text(now[name])]
     changes += [f"the {name} text has changed" for name in changed]
