@@ -19,12 +19,13 @@ import torch
 from tiny_project import Call, Outcome, Project, write_lines
 
 from translate.commands import companions, train
-from translate.commands.train import is_for_one_process, main
+from translate.commands.train import main
 from translate.config.loading import load_config
 from translate.errors import CheckpointError
 from translate.model_file import SavedModel
 from translate.runs.folder import RunFolder
 from translate.runs.result import BestModel
+from translate.system.paths import is_for_one_process
 from translate.training.checkpoint import StateStore
 from translate.training.trainer import Trainer
 

@@ -50,6 +50,18 @@ def test_paths_in_a_pipe_start_from_the_working_directory(tmp_path: Path) -> Non
     assert (config.output, config.seed) == (tmp_path / "below" / "run", 5)
 
 
+def test_paths_in_an_open_file_start_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind `--config /dev/stdin < FILE`: what that file is called, and where it is, nobody is told."""
+    monkeypatch.chdir(tmp_path)
+    Path("other.yaml").write_text("seed: 5", encoding="utf-8")
+    Path("x.yaml").write_text("extends: other.yaml\noutput: run", encoding="utf-8")
+    with Path("x.yaml").open() as file:
+        config = load_config(Path(f"/dev/fd/{file.fileno()}"))
+    assert (config.output, config.seed) == (tmp_path / "run", 5)
+
+
 def test_configs_of_the_project_are_found() -> None:
     assert {"demo", "tutorial", "multi30k", "multi30k-subword", "multi30k-fast"} <= {path.stem for path in SHIPPED}
 

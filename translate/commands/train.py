@@ -17,15 +17,13 @@ from translate.commands.run import Once, complain, run
 from translate.commands.signals import leaving_cleanly
 from translate.errors import CheckpointError, ConfigError
 from translate.system.interrupt import Interrupted, InterruptGuard, second_signal_ends, under_torchrun
+from translate.system.paths import is_for_one_process
 
 if TYPE_CHECKING:
     from translate.config.schema import Config
     from translate.distributed.group import Group
     from translate.distributed.processes import Processes
     from translate.runs.folder import RunFolder
-
-# Folders in which names mean open files, such as /dev/stdin: in each process its own.
-OPEN_FILES = tuple(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
 
 log = logging.getLogger("translate")
 
@@ -101,11 +99,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # SIGABRT.
             atexit.register(os._exit, exit_code)
     return exit_code
-
-
-def is_for_one_process(path: Path) -> bool:
-    """Whether no other process can read the same there: a pipe, or what this process has open."""
-    return not path.is_file() or path.parent in OPEN_FILES
 
 
 def train_as(args: argparse.Namespace, config: "Config", processes: "Processes") -> int:

@@ -38,7 +38,8 @@ that chooses another `kind` or text drops nothing that an earlier one has set. W
 refused.
 
 **Paths.** A relative path in a file starts from the folder of that file, one in an override or in a config that comes
-through a pipe from the working directory, a default from the project's folder. `~/` is your home folder.
+through a pipe or standard input from the working directory, a default from the project's folder. `~/` is your home
+folder.
 
 **Values.** Booleans are `true` and `false` only, so the language code `no` is just that. `3e-4` is a number; a whole
 number is written plainly (`1000`, not `1e3`, `1_000` or `01000`). A key may stand only once in a section. Tags, anchors

@@ -17,7 +17,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
 from translate.errors import ConfigError
-from translate.system.paths import demo_corpus, exists
+from translate.system.paths import demo_corpus, exists, is_for_one_process
 
 LARGEST = 2**20  # bytes
 LONGEST_NUMBER = 100  # digits
@@ -101,8 +101,8 @@ def read_yaml(path: Path, problems: list[str]) -> Given:
 
 def folder_of(path: Path) -> Path:
     """The folder that relative paths in a config start from: its own; for a pipe, the working directory."""
-    # A pipe, such as the shell makes for <(…), is in no folder of the user's.
-    return path.parent if path.is_file() else Path()
+    # A pipe, such as the shell makes for <(…), is in no folder of the user's. Nor is /dev/stdin, even behind `< FILE`.
+    return Path() if is_for_one_process(path) else path.parent
 
 
 def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: list[str]) -> Given:

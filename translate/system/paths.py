@@ -4,6 +4,9 @@ import os
 import subprocess
 from pathlib import Path
 
+# Folders in which names mean open files, such as /dev/stdin: in each process its own.
+OPEN_FILES = tuple(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
+
 
 def resolved(path: Path) -> Path:
     """The absolute path without symbolic links; unlike `Path.resolve`, it works for a link to itself."""
@@ -13,6 +16,11 @@ def resolved(path: Path) -> Path:
 def exists(path: Path) -> bool:
     """Whether anything has this path; False if that cannot be seen, as in a folder without access."""
     return os.path.exists(path)  # noqa: PTH110 - `Path.exists` may raise
+
+
+def is_for_one_process(path: Path) -> bool:
+    """Whether no other process can read the same there: a pipe, or what this process has open."""
+    return not path.is_file() or path.parent in OPEN_FILES
 
 
 def is_utf8(text: str) -> bool:
