@@ -1,5 +1,6 @@
 """split.py: from one corpus to the files that train.py reads."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +55,16 @@ def test_a_table(columns: tuple[object, ...], split: Callable[..., Outcome], tmp
     assert said.err.startswith(f"{table}: de is column {one}, en is column {other} (line 1)\n{tmp_path}/new: 60 pairs")
     expected = {*zip(ENGLISH, GERMAN, strict=True)} if columns else {*zip(GERMAN, ENGLISH, strict=True)}
     assert {pair for name in ("train", "val", "test") for pair in pairs_in(tmp_path / "new", name)} == expected
+
+
+def test_a_table_that_is_a_pipe_is_refused_unread(split: Callable[..., Outcome], tmp_path: Path) -> None:
+    """Nobody writes to it: opening it would wait forever."""
+    os.mkfifo(tmp_path / "pipe")
+    said = split(tmp_path / "pipe")
+    assert said.code == 2
+    assert said.err.endswith(
+        f"error: {tmp_path}/pipe is a pipe or a device, which can be read only once. Save it as a file.\n"
+    )
 
 
 def test_all_of_it_as_training_text(split: Callable[..., Outcome], tmp_path: Path) -> None:
