@@ -47,9 +47,12 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         config: from `load_config`.
 
     Raises:
+        ValueError: `resume` and `overwrite` are both asked for.
         TranslateError: something is wrong that the user can fix.
         Interrupted: a signal came; the run is saved. A loop over several runs ends, too, unless it catches this.
     """
+    if resume and overwrite:
+        raise ValueError("resume continues a run, and overwrite starts it over: choose one of them")
     if config.output is None or config.data.cache is None:
         raise ConfigError("output or data.cache is not set, and only load_config has defaults for them")
     if (count := config.processes or 1) > 1:

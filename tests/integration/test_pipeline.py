@@ -93,6 +93,11 @@ def test_a_caller_who_has_switched_gradients_off_can_train(mode: type[torch.no_g
         assert_same_tensors(SavedModel.load(train(config, overwrite=True).model).weights, weights)
 
 
+def test_a_run_cannot_go_on_and_start_over(tiny: TinyProject) -> None:
+    with pytest.raises(ValueError, match="choose one of them"):
+        train(tiny.config(), resume=True, overwrite=True)
+
+
 def test_from_python_a_run_may_go_on(tiny: TinyProject) -> None:
     run = train(tiny.config("training.max_steps=2"))
     with pytest.raises(CheckpointError, match="already holds a run"):

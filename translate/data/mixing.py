@@ -59,8 +59,8 @@ def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
     found = [match for path in paths if (match := fits.fullmatch(path))]
     if not found:
         raise DataError(
-            f"No file matches {pattern}. Check the path, which is relative to the folder of the config, and that its "
-            "folder is readable."
+            f"No file matches {pattern}. Check the path, which starts from the folder of the config (in an override, "
+            "from the working directory), and that its folder is readable."
         )
     return {match.groups(): Path(match.string) for match in sorted(found, key=lambda match: match.string)}
 

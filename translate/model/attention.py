@@ -200,8 +200,8 @@ class MultiHeadAttention(nn.Module):
         """
         if isinstance(norm, nn.Identity) and self.rotation is None:
             return x_BHTK
-        # Both compute in float32, and faster where each head's numbers lie together. On CPUs, attention needs such a
-        # copy anyway.
+        # Both compute in float32, and faster where each head's numbers lie together, as those that are converted do. On
+        # CPUs, attention needs such a copy anyway.
         x_BHTK = norm(_at_least_float32(x_BHTK))
         return x_BHTK if self.rotation is None else self.rotation(x_BHTK, start)
 
@@ -211,7 +211,8 @@ class MultiHeadAttention(nn.Module):
 
 
 def _at_least_float32(x: Tensor) -> Tensor:
-    # Contiguous, because batches of matrix products make a copy of what is not.
+    # What is converted becomes contiguous, too, because batches of matrix products make a copy of what is not. What is
+    # float32 already stays as it is: to copy it here instead of there gains nothing.
     return x.to(torch.promote_types(x.dtype, torch.float32), memory_format=torch.contiguous_format)
 
 
