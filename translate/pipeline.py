@@ -3,8 +3,8 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -57,16 +57,24 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> R
         raise ConfigError("output or data.cache is not set, and only load_config has defaults for them")
     if (count := config.processes or 1) > 1:
         log.warning("processes: %d is for scripts/train.py; from Python, one process trains", count)
-    # Backward passes and optimizers, too, would compute in what a caller's autocast says.
-    full = autocast(torch.float32, resolve_device(config.device))
-    with (
-        RunFolder.of(config).exclusive(),
-        own_threads(torch.get_num_threads()),
-        full,
-        torch.inference_mode(False),  # A caller who has only translated so far may have switched gradients off.
-        torch.enable_grad(),
-    ):
+    device = resolve_device(config.device)
+    with RunFolder.of(config).exclusive(), own_threads(torch.get_num_threads()), _as_in_a_fresh_process(device):
         return train_together(config, resume=resume, overwrite=overwrite)
+
+
+@contextmanager
+def _as_in_a_fresh_process(device: torch.device) -> Iterator[None]:
+    """Whatever a caller has set in PyTorch: autocast, gradients switched off, another default device or type."""
+    default_device, default_dtype = torch.get_default_device(), torch.get_default_dtype()
+    # Only where it changes something, because it slows every operation down.
+    on_the_cpu = nullcontext() if default_device.type == "cpu" else torch.device("cpu")
+    torch.set_default_dtype(torch.float32)
+    try:
+        # Backward passes and optimizers, too, would compute in what a caller's autocast says.
+        with on_the_cpu, autocast(torch.float32, device), torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        torch.set_default_dtype(default_dtype)
 
 
 @subnormals_are_zero()  # Before any operation, so that all of PyTorch's threads are started inside.

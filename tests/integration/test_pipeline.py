@@ -4,8 +4,10 @@ import errno
 import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,13 +86,28 @@ def test_a_callers_autocast_changes_no_training(settings: dict[str, Any], tiny: 
         assert_same_tensors(SavedModel.load(train(config, overwrite=True).model).weights, weights)
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_caller_who_has_switched_gradients_off_can_train(mode: type[torch.no_grad], tiny: TinyProject) -> None:
-    """As in a notebook that otherwise only translates; it would lose the model that it overwrites to a traceback."""
+@contextmanager
+def float64_by_default() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+        assert torch.get_default_dtype() is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "setting", [torch.no_grad, torch.inference_mode, float64_by_default, partial(torch.device, "meta")]
+)
+def test_what_a_caller_has_set_in_pytorch_changes_no_training(
+    setting: Callable[[], AbstractContextManager[Any]], tiny: TinyProject
+) -> None:
+    """As in a notebook; an error would come after the model that is overwritten is gone."""
     config = tiny.config("training.max_steps=2")
     weights = SavedModel.load(train(config).model).weights
-    with mode():
-        assert_same_tensors(SavedModel.load(train(config, overwrite=True).model).weights, weights)
+    with setting():
+        train(config, overwrite=True)
+    assert_same_tensors(SavedModel.load(RunFolder.of(config).model).weights, weights)
 
 
 def test_a_run_cannot_go_on_and_start_over(tiny: TinyProject) -> None:
