@@ -143,7 +143,7 @@ def test_no_request_when_the_text_is_there(tmp_path: Path, server: Server, name:
             f"unexpected content: sha256 {text_sha256(['another text'])[:8]}… instead of {FILES['small.de.gz'][:8]}…",
         ),
         ("empty", "an empty file"),
-        ("page", "not a valid gzip file"),
+        ("page", "not a valid gzip file of UTF-8 text"),
         ("missing", "HTTP 404 Not Found"),
         ("nowhere", "Invalid IPv6 URL"),
     ],

@@ -199,7 +199,7 @@ def _verify(part: Path, sha256: str, resumed: bool) -> None:
     try:
         lines = read_lines(part)
     except DataError:
-        flaw = "not a valid gzip file"
+        flaw = "not a valid gzip file of UTF-8 text"
     else:
         found = text_sha256(lines)
         if found == sha256:
