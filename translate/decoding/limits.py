@@ -26,7 +26,10 @@ def most_written(model: Model | Ensemble, config: DecodingConfig, read: NDArray[
 
 
 def tokens_scored(model: Model | Ensemble, config: DecodingConfig) -> int:
-    """How many tokens (without eos) a target may have: no search with `config` gives more, whatever the source."""
+    """How many tokens (without eos) a target may have: no search with `config` gives more, whatever the source.
+
+    (But for one token, if the model's positions cut a translation off: they have no place for its eos.)
+    """
     # A translation that is cut off has no eos, but one more token in its place.
     most = most_written(model, config, np.array([tokens_read(model, config)])).item()
     return min(most, model.longest - 1)
