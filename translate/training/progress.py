@@ -49,7 +49,7 @@ class Progress:
     step: int = 0  # updates done
     epoch: int = 0  # the current epoch, counted from 0
     position: int = 0  # updates done of the current epoch
-    target_tokens: int = 0  # trained on so far
+    target_tokens: int = 0  # in all updates so far, including those that were skipped
     validated_step: int = 0  # after which the last validation was made
     best_step: int = -1  # none yet
     best_metric: float = -math.inf
@@ -95,7 +95,7 @@ class Progress:
 
 
 def for_json(values: dict[str, Any]) -> dict[str, Any]:
-    """The same with None in place of infinity and NaN, which JSON does not have."""
+    """The same with None in place of infinity and NaN, which JSON does not have; not inside of other values."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
     }

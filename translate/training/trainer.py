@@ -72,6 +72,7 @@ class Trainer:
 
         Raises:
             CheckpointError: it has more updates than the run should have.
+            TrainingError: memory runs out.
         """
         if progress.updates_left(self.total_steps, self.config.patience) < 0:
             raise CheckpointError(
