@@ -150,8 +150,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """The attention weights of every position of `x_BTD` on the positions of `kv`, in each head: (B, H, T, S).
 
-        For inspection: `forward`, which takes the same arguments, mostly does not compute weights. A query whose keys
-        are all masked has equal weights here.
+        For inspection: `forward`, which takes the same arguments, mostly does not compute weights. Here, `kv` must have
+        as many rows as x, and a query whose keys are all masked has equal weights (in float32).
         """
         return self._weights(self._queries(x_BTD, kv, start), kv.keys_BHSK, mask_B1TS=mask_B1TS, causal=causal)
 

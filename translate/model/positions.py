@@ -1,7 +1,8 @@
 """How a token knows its place: vectors that the embedding adds, or the rotation of queries and keys in attention.
 
-`SinusoidalPositions`, `LearnedPositions` and, along with a `RotaryEmbedding`, `NoPositions` map a range of positions to
-vectors of the model's width. `longest` is the length of the longest sequence that they can place, or NO_LIMIT.
+`SinusoidalPositions` and `LearnedPositions` map a range of positions to vectors of the model's width, `NoPositions`,
+which goes with a `RotaryEmbedding`, to 0. `longest` is the length of the longest sequence that they can place, or
+NO_LIMIT.
 B sentences, T positions, D model width, H heads, K width of a query or key in one head, P pairs of its numbers, or of
 those of a position vector.
 """
