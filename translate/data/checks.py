@@ -20,7 +20,7 @@ from translate.text.vocabulary import UNK
 
 log = logging.getLogger("translate")
 
-MUCH = 0.1  # Warn if more than this share of the tokens is unknown, or of the pairs repeated,
+MUCH = 0.1  # Warn if more than this share of the tokens is unknown, or at least this share of the pairs repeated,
 WORTH_SAYING = 0.01  # or if at least this share of them is copied.
 # Pairs are taken for misaligned if in a stretch of this many (in a text of at least `FEWEST` pairs), the lengths of
 # source and target lines vary (by at least this standard deviation, in tokens), but have a rank correlation below this.

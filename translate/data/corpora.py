@@ -135,7 +135,7 @@ class ParallelCorpora:
         }
 
     def files(self) -> Iterator[Path]:
-        """The files of all splits, and those that the config itself names, if they exist: none may be overwritten."""
+        """The files of all splits, and those that the config itself names: none may be overwritten."""
         with suppress(DataError):
             for files in splits_in(self.data.root, self.data.source, self.data.target).values():
                 yield from files
@@ -164,7 +164,7 @@ class ParallelCorpora:
         return self.data.root == demo_corpus() and all(corpus.split is None for corpus in self.data.corpora)
 
     def _named_files(self) -> Iterator[Path]:
-        """The files that the config itself names, if they exist."""
+        """The files that the config itself names; of those with wildcards, the ones that exist."""
         for pattern in self._patterns():
             with suppress(DataError):
                 yield from matching_files(pattern).values()

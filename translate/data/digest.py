@@ -1,4 +1,4 @@
-"""Digests of text, by which runs and scores name it: the same in every container, and however it is divided."""
+"""Digests of text, by which runs and scores name it: the same in every container, and for blocks of any size."""
 
 import hashlib
 from collections.abc import Iterable

@@ -24,7 +24,7 @@ def encoded_chunks(codec: Codec, lines: Text) -> Generator[Gathered, None, None]
 
 
 def id_type(codec: Codec) -> DTypeLike:
-    """The smallest type that holds the vocabulary."""
+    """The smaller of the two types of ids on disk that holds the vocabulary."""
     return np.uint16 if len(codec.vocabulary) <= 2**16 else np.int32
 
 

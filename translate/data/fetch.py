@@ -1,4 +1,4 @@
-"""Download Multi30k: from the first mirror that delivers, and only what is missing; nothing is kept unverified."""
+"""Download Multi30k: from the first mirror that delivers, and only what is missing; no file gets its name unchecked."""
 
 import logging
 import os

@@ -90,7 +90,7 @@ class Column:
 def version_of(path: Path) -> tuple[int, int]:
     """When a file was last modified, in ns, and its size in bytes: they tell whether it has changed since.
 
-    Raises DataError as read_blocks does, and if the file can be read only once.
+    DataError if it is missing or out of reach, or can be read only once.
     """
     with _explained(path):
         state = path.stat()

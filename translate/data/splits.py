@@ -46,7 +46,7 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
     The split may lie in a folder below `root`: `news/test`.
 
     Raises:
-        DataError: the split is not there, or in one language only.
+        DataError: the split is not there, or in one language only, or both languages are the same.
     """
     if source == target:
         raise DataError(
