@@ -40,7 +40,7 @@ def build_codecs(
 
     Raises:
         ConfigError: a library or a spaCy model is missing, spaCy does not know the language, or the settings keep no
-            word, or leave no room for the characters of the text.
+            word or character, or leave no room for the characters of the text.
         DataError: there is no text to learn pieces from, or it cannot be read or tokenized.
     """
     source_language, target_language = languages

@@ -66,7 +66,7 @@ def capitalize(word: str, language: str) -> str:
 def learn_truecaser(lines: Iterable[str], language: str) -> Truecaser | None:
     """A truecaser of the words that are more often lower-case than capitalized in mid-line.
 
-    None if most lines begin with a lower-case letter: then a first word keeps its case.
+    None if more lines begin with a lower-case letter than with a capital: then a first word keeps its case.
     """
     counts: Counter[str] = Counter()
     more_lower = 0  # lines that begin with a lower-case letter, minus those that begin with a capital

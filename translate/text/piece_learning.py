@@ -61,7 +61,7 @@ def learn_pieces(
     SentencePiece. `settings` are the arguments of the function for this kind in LEARNERS.
 
     Raises:
-        ConfigError: the settings leave no room for the characters of the text, or the library is missing.
+        ConfigError: the settings keep no character of the text, or leave no room for them, or the library is missing.
         DataError: there is no text.
     """
     untrained = [
@@ -226,7 +226,7 @@ def _characters(texts: Iterable[str]) -> list[str]:
 
 
 def _check_room(vocab_size: int, characters: int) -> None:
-    """Refuse a vocabulary without room for the single characters, and warn of one that they nearly fill."""
+    """Refuse a vocabulary without room for the single characters, and warn of one that they fill by more than half."""
     if vocab_size < characters:
         raise ConfigError(
             f"text.tokenizer.vocab_size: {vocab_size} is less than the {characters} pieces that the single characters "

@@ -135,7 +135,10 @@ def _written(tokens: Iterable[str]) -> str:
 
 
 def hugging_face() -> Any:
-    """Hugging Face's `tokenizers`, on one thread: it has others only inside `on_all_cores`. ConfigError if missing."""
+    """Hugging Face's `tokenizers`, on one thread outside `on_all_cores`, unless the environment says otherwise.
+
+    ConfigError if it is missing.
+    """
     os.environ.setdefault(PARALLEL, "false")
     try:
         import tokenizers

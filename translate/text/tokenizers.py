@@ -54,10 +54,10 @@ STORED: dict[str, type[Tokenizer]] = {**TOKENIZERS, "label": LabelTokenizer}
 
 
 def tokenizer_from_dict(data: dict[str, Any]) -> Tokenizer:
-    """The tokenizer that `to_dict` described."""
+    """The tokenizer that `to_dict` described. CheckpointError if there is none of its kind."""
     if data["kind"] not in STORED:
         raise CheckpointError(
             f"the text was tokenized by a tokenizer of kind {data['kind']!r}, but this version supports only "
-            f"{', '.join(TOKENIZERS)}; use the version of `translate` that made it"
+            f"{', '.join(STORED)}; use the version of `translate` that made it"
         )
     return STORED[data["kind"]].from_dict(data)
