@@ -106,7 +106,7 @@ def _byte(character: str) -> bytes:
     return character.encode("latin-1")
 
 
-# What to look for, above which share of the lines a text seems to be so, and what to say.
+# What to look for, from which share of the lines on a text seems to be so, and what to say.
 TRACES: tuple[tuple[Callable[[str], object], float, str], ...] = (
     (
         PIECES.search,

@@ -66,7 +66,7 @@ def score(
     `references` are further translations of the whole text by their names, `checkpoints` the model files: the report
     names both. For a model of labels, neither further references nor `tokenized` apply.
 
-    If the cache from training holds the encoded text, that is used, and scoring needs no tokenizer.
+    If the cache from training holds the encoded text, that is used, and scoring needs no tokenizer, unless `tokenized`.
     """
     saved = translator.saved
     cache = saved.config.data.cache
