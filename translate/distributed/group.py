@@ -46,6 +46,7 @@ class Group(Processes):
     """One of several processes, which find each other through a `store` of torch.distributed.
 
     Raises:
+        ConfigError: the others cannot be reached.
         TrainingError: on leaving its `with` statement, in place of PyTorch's error when another process has ended.
             From then on, SIGTERM is ignored under torchrun, which kills processes that do not end.
     """

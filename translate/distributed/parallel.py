@@ -71,7 +71,7 @@ class Replicated(ParallelModel):
     def __init__(self, model: Model, processes: Processes) -> None:
         super().__init__(model)
         with warnings.catch_warnings():
-            # Newer versions of PyTorch have another name for this argument, which older ones do not know.
+            # Newer versions of PyTorch deprecate this argument; the one in its place still copies buffers at the start.
             warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
             # DDP must not broadcast buffers: tables of positions grow on demand, and so differ between processes.
             self.ddp = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)

@@ -23,7 +23,8 @@ T = TypeVar("T")
 class Part(NamedTuple):
     """Pairs that one process works on, by index: a batch or part of it.
 
-    `weight` is 1, or 0 for a dummy batch: all processes must make the same number of passes, even one without pairs.
+    `weight` is 1, or 0 for a dummy batch: even a process without pairs must make a pass with DDP, and with FSDP as many
+    passes as the others.
     """
 
     indices: Indices
