@@ -56,6 +56,7 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
 
     Raises:
         TrainingError: one of them cannot be started, or ended before connecting to this one.
+        ConfigError: they cannot connect.
     """
     # These do not apply here: a network interface for talking to other machines, and what a launcher says of this
     # process alone.
