@@ -6,7 +6,7 @@ from pydantic import Field
 
 from translate.config.section import PositiveInt, Section
 
-# Settings that only one kind of search has, and those that also apply to validation during training.
+# Settings that only one kind of search has, and those that change what validation during training finds.
 OWN_SETTINGS = {
     "beam": {"beam_size", "length_penalty"},
     "sample": {"temperature", "top_k", "seed"},
