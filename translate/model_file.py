@@ -74,7 +74,7 @@ class SavedModel:
         return cls(config, source, target, tensors, about)
 
     def model(self) -> Model:
-        """The model itself, in evaluation mode, on the CPU."""
+        """The model itself, in evaluation mode, on the CPU. CheckpointError if the weights do not fit the settings."""
         with WithoutDrawing():
             model = fresh_model(self.config, self.source, self.target)
         load_weights(model, self.weights)

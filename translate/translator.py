@@ -113,8 +113,9 @@ class Translator:
 
         Raises:
             TypeError: `lines` is a single text, or one of them is not text.
-            ConfigError: a setting is unknown, out of range, or does not apply to the search.
-            DataError: memory runs out with a single sentence.
+            ConfigError: a setting is unknown, out of range, or does not apply to the search; or the tokenizer's library
+                is missing.
+            DataError: memory runs out with a single sentence, or a line cannot be tokenized.
         """
         return [best[0].text for best in self.n_best(lines, 1, self.settings(**settings))]
 
@@ -135,8 +136,9 @@ class Translator:
             TypeError: `lines` is a single text, one of them is not text, `n` or `first_line` is not a whole number, or
                 settings are given twice.
             ValueError: `n` or `first_line` is less than 1.
-            ConfigError: greedy search, or a beam narrower than `n`, cannot give that many. Sampling can.
-            DataError: memory runs out with a single sentence.
+            ConfigError: greedy search, or a beam narrower than `n`, cannot give that many. Sampling can, up to 1000.
+                And as in `translate`.
+            DataError: as in `translate`.
         """
         lines = texts(lines)
         settings = self._settings(settings, asked)
@@ -194,8 +196,8 @@ class Translator:
 
         Raises:
             TypeError: one of them is a single text, or contains something that is not text.
-            ConfigError: the model gives labels; `n_best` has the log-probabilities of these.
-            DataError: there is not one translation for each line.
+            ConfigError: the model gives labels; `n_best` has the log-probabilities of these. And as in `translate`.
+            DataError: there is not one translation for each line; and as in `translate`.
         """
         lines, translations = texts(lines), texts(translations)
         if self.predicts_labels:
@@ -253,7 +255,12 @@ class Translator:
         return settings
 
     def unknown_words(self, line: str) -> list[str]:
-        """The words of a line that are not in the vocabulary, and therefore all look the same to the model."""
+        """The words of a line that are not in the vocabulary, and therefore all look the same to the model.
+
+        Raises:
+            ConfigError: the tokenizer's library is missing.
+            DataError: the line cannot be tokenized.
+        """
         return self.saved.source.unknown(line)
 
     def _limits(self, settings: DecodingConfig) -> Limits:
