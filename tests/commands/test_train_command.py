@@ -177,14 +177,14 @@ def test_a_folder_that_cannot_be_written(run: Run, untrained: Project) -> None:
 
 
 def test_a_folder_that_cannot_be_looked_at(run: Run, untrained: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at, is_dir = untrained.folder / "private/run", Path.is_dir
+    looked_at, stat = untrained.folder / "private/run", Path.stat
 
-    def refuse(path: Path) -> bool:
+    def refuse(path: Path, **how: Any) -> os.stat_result:
         if path == looked_at:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return is_dir(path)
+        return stat(path, **how)
 
-    monkeypatch.setattr(Path, "is_dir", refuse)
+    monkeypatch.setattr(Path, "stat", refuse)
     refused(run(f"output={looked_at}", "--resume"), f"The folder {looked_at} cannot be read: Permission denied.")
 
 

@@ -1,5 +1,6 @@
 """Find the two files of a split in a folder, in any layout of Multi30k."""
 
+import stat
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -117,7 +118,9 @@ def files_in(folder: Path) -> list[Path]:
 def is_folder(path: Path) -> bool:
     """Whether there is such a folder. DataError if that cannot be known, as inside one that may not be entered."""
     try:
-        return path.is_dir()
+        return stat.S_ISDIR(path.stat().st_mode)  # `is_dir` keeps from us why it does not know since Python 3.14
+    except (FileNotFoundError, NotADirectoryError):
+        return False
     except OSError as error:
         raise DataError(f"The folder {path} cannot be read: {error.strerror}.") from None
 
