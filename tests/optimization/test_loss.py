@@ -36,6 +36,18 @@ def test_equals_cross_entropy_in_value_and_gradient(
     assert not nll.requires_grad
 
 
+def test_the_loss_of_a_sure_model_keeps_its_digits() -> None:
+    """Near the end of training, it decides between models that are equally accurate."""
+    generator = torch.Generator().manual_seed(6)
+    logits_NV = 2 * torch.randn(4000, 11, generator=generator)
+    labels_N = torch.randint(0, 11, (4000,), generator=generator)
+    logits_NV.scatter_(1, labels_N[:, None], logits_NV.logsumexp(1, keepdim=True) + 10)
+    exact = cross_entropy(logits_NV.double(), labels_N, reduction="sum").item()
+    assert 4e-5 < exact / 4000 < 5e-5
+    _, (_, nll) = smoothed_loss_(logits_NV, labels_N, 0.0)
+    assert nll.item() == pytest.approx(exact, rel=1e-2)
+
+
 def test_without_smoothing_both_are_the_same() -> None:
     loss, (_, nll) = smoothed_loss_(*drawn(), 0.0)
     assert loss.item() == nll.item()

@@ -194,9 +194,9 @@ def _logsumexp(logits_RV: Tensor, probability_RV: Tensor, labels_R1: Tensor) -> 
 
 def _smoothed(logits_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoothing: float) -> Tensor:
     """The sums of the smoothed and of the plain negative log-likelihood."""
-    normalizer = normalizer_R1.sum()
-    nll = normalizer - logits_RV.gather(1, labels_R1).sum()
-    uniform = normalizer - logits_RV.sum() / logits_RV.shape[1]
+    # Row by row, because two large sums differ by little more than their rounding where the model is sure.
+    nll = (normalizer_R1 - logits_RV.gather(1, labels_R1)).sum()
+    uniform = normalizer_R1.sum() - logits_RV.sum() / logits_RV.shape[1]
     return torch.stack([torch.lerp(nll, uniform, smoothing), nll])
 
 
