@@ -34,6 +34,15 @@ def test_twice_the_same_model_is_that_model(settings: dict[str, object]) -> None
     assert [[h.tokens for h in found] for found in alone] == [[h.tokens for h in found] for found in twice]
 
 
+@pytest.mark.parametrize("count", range(1, 9))
+def test_no_probability_is_above_one(count: int) -> None:
+    model = random_model()
+    torch.nn.init.constant_(model.projection.bias[EOS], 100.0)
+    (found,) = search(Ensemble([model] * count), [[5, 6]], config(search="greedy"))[0]
+    assert found.tokens == ()
+    assert -1e-6 < found.log_probability <= 0
+
+
 def test_batch_mates_change_nothing() -> None:
     ensemble, sources = Ensemble([random_model(0), random_model(1)]), random_sources(12)
     settings = config(search="beam", beam_size=3)

@@ -59,4 +59,5 @@ class Ensemble(nn.Module):
 
 
 def _mean(log_probs: list[Tensor]) -> Tensor:
-    return torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
+    # Rounding may lift a probability of 1 above that, which searches do not expect.
+    return (torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))).clamp_(max=0.0)
