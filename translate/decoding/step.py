@@ -33,7 +33,7 @@ class Step(Protocol):
     def __call__(self, last_tokens_BK: Tensor, state: Any, /) -> Tensor:
         """Append `last_tokens_BK` (int64; bos at first) to the hypotheses in `state`, which changes in place.
 
-        Returns float32 natural log-probabilities of the next token, BKV, none above 0 but by rounding, and minus
-        infinity for tokens that must not be chosen: a fresh tensor, which search may overwrite. Hypotheses that have
-        ended are fed padding; what is returned for them is ignored.
+        Returns float32 natural log-probabilities of the next token, BKV, none above 0, and minus infinity for tokens
+        that must not be chosen: a fresh tensor, which search may overwrite. Hypotheses that have ended are fed padding;
+        what is returned for them is ignored.
         """
