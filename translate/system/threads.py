@@ -26,7 +26,7 @@ def worker_count(device: torch.device) -> int:
     return min(MOST_WORKERS, torch.get_num_threads()) if device.type == "cpu" else 1
 
 
-def workers_for(device: torch.device, widths: NDArray[np.int64], max_tokens: int) -> int:
+def workers_for(device: torch.device, widths: NDArray[np.integer], max_tokens: int) -> int:
     """How many workers share batches of `max_tokens` tokens, all in work at a time, for sentences of these `widths`.
 
     One, if the widest sentence does not fit into a worker's share.
