@@ -402,7 +402,7 @@ def test_n_best(translator: Translator) -> None:
         (
             {"search": "greedy"},
             2,
-            "greedy search finds one translation of each sentence, not 2; use beam search or sampling",
+            "greedy search finds one translation of each sentence, not 2; use beam search (--search beam) or sampling",
         ),
         ({"search": "sample"}, 1001, "n-best is limited to 1000 translations of each sentence, not 1001"),
         ({"search": "beam"}, 2000, "n-best is limited to 1000 translations of each sentence, not 2000"),

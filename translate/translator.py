@@ -163,7 +163,8 @@ class Translator:
             settings = settings.model_copy(update={"search": "beam", "beam_size": max(n, settings.beam_size)})
         if settings.search == "greedy" and n > 1:
             raise ConfigError(
-                f"greedy search finds one translation of each sentence, not {n}; use beam search or sampling"
+                f"greedy search finds one translation of each sentence, not {n}; "
+                "use beam search (--search beam) or sampling"
             )
         if settings.search == "beam" and n > settings.beam_size:
             raise ConfigError(
@@ -237,7 +238,10 @@ class Translator:
         chosen = config.decoding.search
         for kind, own in OWN_SETTINGS.items():
             if kind != chosen and (idle := sorted(given.keys() & own)):
-                raise ConfigError(f"{chosen} search has no {' and no '.join(idle)}; leave it out, or use {kind} search")
+                raise ConfigError(
+                    f"{chosen} search has no {' and no '.join(idle)}; "
+                    f"leave it out, or use {kind} search (--search {kind})"
+                )
         return config.decoding
 
     def _settings(

@@ -376,12 +376,15 @@ def test_unknown_words_do_nothing_to_a_terminal(translate: Call) -> None:
     [
         (
             ("--beam-size", "2", "--search", "greedy"),
-            "greedy search has no beam_size; leave it out, or use beam search",
+            "greedy search has no beam_size; leave it out, or use beam search (--search beam)",
         ),
-        (("--top-k", "2", "--seed", "3"), "beam search has no seed and no top_k; leave it out, or use sample search"),
+        (
+            ("--top-k", "2", "--seed", "3"),
+            "beam search has no seed and no top_k; leave it out, or use sample search (--search sample)",
+        ),
         (
             ("--search", "sample", "--length-penalty", "1"),
-            "sample search has no length_penalty; leave it out, or use beam search",
+            "sample search has no length_penalty; leave it out, or use beam search (--search beam)",
         ),
         (
             ("--length-penalty", "-1"),
