@@ -145,7 +145,11 @@ def test_ctrl_c_before_there_is_anything_to_save(run: Run, monkeypatch: pytest.M
     [
         ((), "the following arguments are required: --config"),
         (("--config", "x", "--resume", "--overwrite"), "argument --overwrite: not allowed with argument --resume"),
-        (("--config", "x", "--resmue"), "unrecognized arguments: --resmue"),
+        (("--config", "x", "--resmue"), "unrecognized arguments: --resmue; settings are given as section.key=value"),
+        (
+            ("--config", "x", "--max-epochs", "3"),
+            "unrecognized arguments: --max-epochs; settings are given as section.key=value",
+        ),
         (
             ("--config", "x", "--training.max_steps=3", "seed=2", "--x", "--data.root", "y.z"),
             "unrecognized arguments: --training.max_steps=3 --x --data.root y.z; settings have no dashes: "

@@ -24,9 +24,11 @@ from translate.commands.translate import main
 from translate.errors import DataError
 from translate.translator import Translator
 
+TO_UTF8 = "convert the text to UTF-8 (from Latin-1: iconv -f latin1 -t utf8)"
+
 
 def test_standard_input_that_is_not_utf8(translate: Call, translator: Translator) -> None:
-    message = "standard input, line 2, byte 4: not UTF-8 (invalid continuation byte); convert the text to UTF-8"
+    message = f"standard input, line 2, byte 4: not UTF-8 (invalid continuation byte); {TO_UTF8}"
     done = joined(translator.translate(["el gato"]))
     assert translate(stdin=b"el gato\nel \xf1i\xf1o\n") == Outcome(2, done, f"error: {message}\n")
     assert translate(stdin=b"el gato\nel \xf1i\xf1o") == Outcome(2, done, f"error: {message}\n")
@@ -63,7 +65,7 @@ def test_a_file_that_is_not_utf8(translate: Call, tmp_path: Path) -> None:
 
 def test_an_argument_that_is_not_utf8(translate: Call) -> None:
     latin1 = os.fsdecode("el niño".encode("latin-1"))
-    message = "sentence 2, byte 6: not UTF-8 (invalid continuation byte); convert the text to UTF-8"
+    message = f"sentence 2, byte 6: not UTF-8 (invalid continuation byte); {TO_UTF8}"
     assert translate("el gato", latin1) == Outcome(2, "", f"error: {message}\n")
 
 
@@ -281,7 +283,7 @@ def test_output_appears_only_when_it_is_complete(
     output = tmp_path / "out"
     output.write_text("older\n", encoding="utf-8")
     said = translate("--output", output, stdin=b"el gato\n\xff\n")
-    message = "standard input, line 2, byte 1: not UTF-8 (invalid start byte); convert the text to UTF-8"
+    message = f"standard input, line 2, byte 1: not UTF-8 (invalid start byte); {TO_UTF8}"
     kept = f"finished lines: 1, kept in {output}.part1"
     assert said == Outcome(2, "", f"{kept}\nerror: {message}\n")
     assert output.read_text(encoding="utf-8") == "older\n"

@@ -356,6 +356,30 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("training.save_steps=3", "training.save_steps: unknown key; did you mean 'checkpoint_every'?"),
         ("training.batch_size=3", "training.batch_size: unknown key; did you mean 'batch'?"),
         ("decoding.batch_size=3", "decoding.batch_size: unknown key; did you mean 'batch_tokens'?"),
+        (
+            "decoding.max_length=60",
+            "decoding.max_length: unknown key; translations have at most decoding.max_ratio tokens for each source "
+            "token, plus decoding.max_extra",
+        ),
+        ("data.filter.max_length=60", "data.filter.max_length: unknown key; did you mean 'max_tokens'?"),
+        ("decoding.top_p=0.9", "decoding.top_p: unknown key; decoding.top_k limits what is sampled"),
+        (
+            "decoding.no_repeat_ngram_size=3",
+            "decoding.no_repeat_ngram_size: unknown key; search neither forbids repetitions nor sets a least length",
+        ),
+        (
+            "training.keep_best_ckpts=3",
+            "training.keep_best_ckpts: unknown key; model.safetensors in the run's folder is always the best one",
+        ),
+        (
+            "text.tokenizer.sentencepiece_model=spm.model",
+            "text.tokenizer.sentencepiece_model: unknown key; tokenizers and vocabularies are learned from the "
+            "training text; none are read",
+        ),
+        (
+            "training.precision=fp16",
+            "training.precision: given 'fp16', allowed: one of auto, float32, bfloat16; did you mean 'bfloat16'?",
+        ),
         ("emb-size=3", "emb-size: unknown key; did you mean 'model.d_model'?"),
         ("data.test=3", "data.test: unknown key; evaluate.py --split NAME scores any split"),
         (

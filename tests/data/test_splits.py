@@ -172,8 +172,9 @@ def test_missing_folder(target: str, download: str, tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"No split 'val' in {root}: looked for val.de and val.{target}, plain, .gz or .zst (or under the name valid or "
         f"validation or dev). The folder {root} does not exist. "
-        "Set data.root (--data-root) to the folder that has them, or name two files: "
-        f"{{source: FILE, target: FILE}} (--source FILE --reference FILE){download}."
+        "Set data.root to the folder that has them, or name two files: "
+        f"{{source: FILE, target: FILE}} (for evaluate.py: --data-root FOLDER, or --source FILE --reference FILE)"
+        f"{download}."
     )
 
 
@@ -185,8 +186,8 @@ def test_misspelt_split(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"No split 'tarin' in {tmp_path}: looked for tarin.de and tarin.en, plain, .gz or .zst. "
         "Splits there: train, val. Did you mean train? "
-        "Set data.root (--data-root) to the folder that has them, or name two files: "
-        "{source: FILE, target: FILE} (--source FILE --reference FILE)."
+        "Set data.root to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (for evaluate.py: --data-root FOLDER, or --source FILE --reference FILE)."
     )
 
 
@@ -201,8 +202,8 @@ def test_other_languages(tmp_path: Path) -> None:
     write_split(tmp_path, "train")
     message = (
         "no split in these languages; files there: train.de, train.en. "
-        "Set data.root (--data-root) to the folder that has them, or name two files: "
-        "{source: FILE, target: FILE} (--source FILE --reference FILE)."
+        "Set data.root to the folder that has them, or name two files: "
+        "{source: FILE, target: FILE} (for evaluate.py: --data-root FOLDER, or --source FILE --reference FILE)."
     )
     with pytest.raises(DataError, match=re.escape(message)):
         find_split(tmp_path, "train", "cs", "fr")

@@ -231,6 +231,13 @@ def test_other_formats_are_refused_and_no_pickle_is_read(tmp_path: Path, kind: s
     assert not sprung.exists()
 
 
+def test_a_model_of_another_toolkit(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint_best.pt"
+    torch.save({"model": {"weight": torch.ones(2)}}, path)
+    with pytest.raises(CheckpointError, match=r"safetensors file: .*\. Models of other toolkits cannot be read$"):
+        read_tensors(path)
+
+
 def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         read_tensors(tmp_path)

@@ -165,7 +165,7 @@ def decode(content: bytes, place: str) -> str:
         remedy = (
             f"it looks like {other}: name the file with --input, or unpack it first"
             if other
-            else "convert the text to UTF-8"
+            else "convert the text to UTF-8 (from Latin-1: iconv -f latin1 -t utf8)"
         )
         raise DataError(f"{place}, byte {error.start + 1}: not UTF-8 ({error.reason}); {remedy}") from None
 

@@ -45,8 +45,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if unknown:
         settings = [option.lstrip("-") for option in unknown if option[0] == "-" and set(option) & {"=", "."}]
         shown = " ".join(setting if "=" in setting else f"{setting}=…" for setting in settings)
-        hint = f"; settings have no dashes: {shown}" if settings else ""
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        hint = f"have no dashes: {shown}" if settings else "are given as section.key=value"
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}; settings {hint}")
     return args
 
 

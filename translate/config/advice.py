@@ -46,10 +46,10 @@ def _meant_by_key(path: KeyPath, known: list[str], values: dict[str, Any]) -> st
     above, key, value = path[:-1], str(path[-1]), value_at(values, path)
     if key in ("name", "type") and "kind" in known:
         return "did you mean 'kind'?"
-    if advice := instead_of(key):
-        return advice
     is_section = isinstance(value, dict)
     home = dotted(tuple(part for part in above if not isinstance(part, int)))
+    if advice := instead_of(key, home):
+        return advice
     if ours := our_name(key, home, known):
         section, _, name = ours.rpartition(".")
         if section == home and name not in known:

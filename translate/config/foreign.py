@@ -73,8 +73,8 @@ NAMES_ELSEWHERE = {
     "training.checkpoint_every": "save_steps save_every save_interval save_interval_updates save_checkpoint_steps "
     "save_freq checkpoint_interval",
     "training.log_every": "logging_steps logging_freq log_interval log_freq report_every log_steps print_every",
-    "training.keep_last": "keep_checkpoint keep_checkpoints keep_best_ckpts keep_last_ckpts keep_last_epochs "
-    "keep_interval_updates save_total_limit",
+    "training.keep_last": "keep_checkpoint keep_checkpoints keep_last_ckpts keep_last_epochs keep_interval_updates "
+    "save_total_limit",
     "training.start_from": "load_model train_from finetune_from_model from_pretrained pretrained restore_file",
     "training.average_last": "average_checkpoints",
     "training.best": "early_stopping_metric metric_for_best_model best_checkpoint_metric eval_metric",
@@ -92,13 +92,16 @@ NAMES_ELSEWHERE = {
     "per_device_eval_batch_size",
 }
 
-# What there is instead of settings of others.
+# What there is instead of settings of others; `section.name` stands for one in that section of ours.
 INSTEAD = {
     "evaluate.py --split NAME scores any split": "test test_data testpref",
     "batches come in a new random order in each epoch": "shuffle",
     "training.batch has max_tokens and max_sentences": "batch_type",
     "translations have at most decoding.max_ratio tokens for each source token, plus decoding.max_extra": ""
-    "max_output_length max_new_tokens generation_max_length",
+    "max_output_length max_new_tokens generation_max_length decoding.max_length decoding.max_len",
+    "search neither forbids repetitions nor sets a least length": "no_repeat_ngram_size no_repeat_ngram "
+    "block_ngram_repeat repetition_penalty min_len min_length min_output_length min_new_tokens",
+    "decoding.top_k limits what is sampled": "top_p sampling_topp random_sampling_topp",
     "there is nothing to set for making batches": "num_workers dataloader_num_workers",
     "the loss is cross-entropy; training.label_smoothing smooths it": "criterion loss loss_fn",
     "training.start_from begins with a new optimizer, --resume goes on with the saved one": "reset_optimizer "
@@ -108,18 +111,23 @@ INSTEAD = {
     "pre_word_vecs_enc pre_word_vecs_dec",
     "train.py --resume continues a run": "resume resume_from_checkpoint",
     "train.py --overwrite replaces a run": "overwrite overwrite_output_dir",
-    "model.safetensors in the run's folder is always the best one": "load_best_model_at_end",
+    "model.safetensors in the run's folder is always the best one": "load_best_model_at_end "
+    "keep_best_ckpts keep_best_checkpoints",
     "metrics.jsonl in the run's folder has all figures": "tensorboard tensorboard_logdir tensorboard_log_dir "
     "logging_dir wandb report_to",
     "translate.py --n-best N lists several translations": "n_best nbest",
     "with subwords (text.tokenizer.kind=bpe) hardly any word is unknown": "replace_unk",
     "tokenizers and vocabularies are learned from the training text; none are read": "vocab_file src_vocab tgt_vocab "
-    "voc_file tokenizer_file bpe_codes codes model_file model_prefix",
+    "voc_file tokenizer_file bpe_codes codes model_file model_prefix sentencepiece_model src_subword_model "
+    "tgt_subword_model",
 }
 
 # Words for values, and ours.
 VALUES_ELSEWHERE = {
     "bf16": "bfloat16",
+    "fp16": "bfloat16",
+    "half": "bfloat16",
+    "mixed": "bfloat16",
     "fp32": "float32",
     "full": "float32",
     "noam": "inverse_sqrt",
@@ -152,9 +160,10 @@ def our_name(key: str, home: str, known: Collection[str] = ()) -> str | None:
     return min(found, key=distance, default=None)
 
 
-def instead_of(key: str) -> str | None:
-    """What there is instead of a setting that other toolkits have, and we do not."""
-    return next((advice for advice, names in INSTEAD.items() if _plain(key) in names.split()), None)
+def instead_of(key: str, home: str) -> str | None:
+    """What there is instead of a setting, found in the section `home`, that other toolkits have, and we do not."""
+    names = {_plain(key), f"{home}.{_plain(key)}"}
+    return next((advice for advice, theirs in INSTEAD.items() if names & set(theirs.split())), None)
 
 
 def _plain(key: str) -> str:

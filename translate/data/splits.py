@@ -142,8 +142,8 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
     if is_folder(folder) and not there:
         state = _other_files(folder, last, source, target)
     remedy = (
-        "Set data.root (--data-root) to the folder that has them, or name two files: {source: FILE, target: FILE} "
-        "(--source FILE --reference FILE)"
+        "Set data.root to the folder that has them, or name two files: {source: FILE, target: FILE} (for evaluate.py: "
+        "--data-root FOLDER, or --source FILE --reference FILE)"
     )
     if not root.exists() and {source, target} == {"de", "en"} and any(name in DOWNLOADED_SPLITS for name in names):
         remedy += ", or train with data.download=true to download Multi30k"

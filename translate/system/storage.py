@@ -93,7 +93,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (SafetensorError, OSError) as error:
         if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG):
             raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-        raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}") from error
+        foreign = "" if path.suffix == ".safetensors" else ". Models of other toolkits cannot be read"
+        raise CheckpointError(f"{path} is damaged, or not a safetensors file: {error}{foreign}") from error
     if VALUES not in metadata or DIGEST not in metadata:
         raise CheckpointError(f"{path} is a safetensors file, but was not written by this project")
     try:
