@@ -69,6 +69,16 @@ def test_replayed_updates_do_the_same(kind: str, r_drop: float, labels: bool) ->
     assert len(recorded) == 2 + (3 if labels else 4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_passes_are_in_the_arithmetic_that_was_asked_for(dtype: torch.dtype) -> None:
+    model, found = small_model(), []
+    model.register_forward_hook(lambda module, inputs, logits: found.append(logits.dtype))
+    update = RecordedUpdate(Single(model), Config().training, CPU, dtype, updates=LONG, record=lambda work: work)
+    update.begin()
+    update.add(UPDATES[0][0], 1.0, last=True)
+    assert found == [dtype]
+
+
 def test_learned_positions_are_enough_for_a_batch_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
     longest = SMALL | {"positions": "learned", "max_positions": 11}  # which `round_up` makes 12
     monkeypatch.setitem(globals(), "small_model", lambda _: build_translator(**longest))
@@ -167,6 +177,19 @@ def test_recordings_keep_the_gradients_that_they_add_to() -> None:
     model.zero_grad()  # As the rehearsal before a run does.
     update.begin()
     assert all(parameter.grad is own for parameter, own in zip(model.parameters(), gradients, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
+def test_recordings_read_each_rate_where_they_found_the_first(kind: str) -> None:
+    config = Config.model_validate({"training": {"optimizer": {"kind": kind}}}).training
+    update = RecordedUpdate(Single(small_model()), config, CPU, torch.float32, updates=LONG, record=lambda work: work)
+    groups = [group for optimizer in update.optimizers for group in optimizer.param_groups]
+    rates = [group["lr"] for group in groups]
+    update.begin()
+    update.add(UPDATES[0][0], 1.0, last=True)
+    update.step(0.25)
+    assert [float(rate) for rate in rates] == [0.25] * len(groups)
+    assert all(group["lr"] is rate for group, rate in zip(groups, rates, strict=True))
 
 
 def test_nothing_is_recorded_between_updates() -> None:
