@@ -71,6 +71,14 @@ def test_nothing_is_dropped_in_evaluation_or_at_zero() -> None:
     assert Dropout(2**-18)(x) is x  # rounds to zero
 
 
+def test_a_gpu_has_pytorchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device `meta` is no CPU either."""
+    rates: list[float] = []
+    monkeypatch.setattr(nn.functional, "dropout", lambda x, p: rates.append(p) or x)
+    Dropout(0.3)(torch.ones(3, device="meta"))
+    assert rates == [0.3]
+
+
 # --- in a model ------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,15 @@ from torch.nn.functional import cross_entropy, kl_div
 
 from translate.data.batching import IGNORED
 from translate.optimization import loss as loss_module
-from translate.optimization.loss import Sums, plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
+from translate.optimization.loss import (
+    ELEMENTS_AT_ONCE,
+    Sums,
+    _row_blocks,
+    plain_r_drop_loss,
+    plain_smoothed_loss,
+    r_drop_loss_,
+    smoothed_loss_,
+)
 
 
 def drawn(rows: int = 7, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
@@ -132,6 +140,14 @@ def test_only_on_a_cpu_is_any_value_looked_at(name: str, dtype: torch.dtype) -> 
     (gradient_MV,) = torch.autograd.grad(loss / 3, logits_MV)
     assert (loss.device, sums.device) == (logits_MV.device, logits_MV.device)
     assert (gradient_MV.device, gradient_MV.dtype) == (logits_MV.device, dtype)
+
+
+@pytest.mark.parametrize(("device", "blocks"), [("cpu", 4), ("meta", 1)])
+def test_only_a_cpu_has_a_cache_that_rows_have_to_fit_into(device: str, blocks: int) -> None:
+    """A GPU would have less to do in a block than Python, which launches the operations."""
+    rows = list(_row_blocks(torch.empty(100, ELEMENTS_AT_ONCE // 32, device=device)))
+    assert len(rows) == blocks
+    assert [row for block in rows for row in range(100)[block]] == [*range(100)]
 
 
 def test_scores_stay_where_no_gradient_is_asked_for() -> None:

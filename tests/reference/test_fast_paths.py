@@ -115,6 +115,14 @@ def test_attention_leaves_bfloat16_to_the_layers_around_it() -> None:
     assert inside == [(False, torch.float32)]
 
 
+def test_attention_is_pytorchs_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device `meta` is no CPU either."""
+    attention = MultiHeadAttention(d_model=16, heads=2, dropout=0.1).to("meta")
+    monkeypatch.setattr(attention, "_attend", lambda *_, **__: pytest.fail("it is computed operation by operation"))
+    x_BTD = torch.ones(2, 3, 16, device="meta")
+    assert attention(x_BTD, attention.keys_values(x_BTD), causal=True).shape == x_BTD.shape
+
+
 def test_plain_dropout_is_pytorchs() -> None:
     config = TransformerConfig(d_model=16, heads=2, attention_dropout=0.2, ffn_dropout=0.3)
     model = build_transformer(config, source_size=SIZE, target_size=SIZE)

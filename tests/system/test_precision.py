@@ -5,6 +5,7 @@ import math
 from collections import defaultdict
 from itertools import chain, count, repeat
 from typing import Any
+from unittest.mock import MagicMock, call
 
 import pytest
 import torch
@@ -39,6 +40,17 @@ def test_a_gpu_trains_in_bfloat16_if_it_has_it(
     assert [resolve_device(name).type for name in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
     assert resolve_precision("auto", torch.device("cuda"), rows=1, width=1) is dtype
     assert resolve_precision("float32", torch.device("cuda"), rows=1, width=1) is torch.float32
+
+
+@pytest.mark.parametrize(
+    ("dtype", "asked"),
+    [(torch.bfloat16, call("cuda", torch.bfloat16)), (torch.float32, call("cuda", enabled=False))],
+)
+def test_a_gpu_casts_what_it_computes(dtype: torch.dtype, asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    casts = MagicMock()
+    monkeypatch.setattr(torch, "autocast", casts)
+    with autocast(dtype, torch.device("cuda")):
+        assert casts.call_args_list == [asked]
 
 
 def test_float32_is_not_what_a_caller_casts_to() -> None:
