@@ -307,6 +307,18 @@ def test_processes_agree_on_pieces_before_they_wait_for_each_other(monkeypatch: 
     assert tries == [(20, False), (10, False), (5, False), (5, True)]
 
 
+@pytest.mark.parametrize(("processes", "passes"), [(SINGLE_PROCESS, 1), (FirstOfTwo(), 2)], ids=["one", "two"])
+def test_a_rehearsal_draws_no_numbers_of_a_gpu(
+    processes: Processes, passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, forked = prepared(), []
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: forked.append(devices) or nullcontext())
+    monkeypatch.setattr(rehearsal_module, "free_memory", lambda _: math.inf)
+    made.learner.device, made.learner.processes = torch.device("cuda"), processes
+    made.rehearse(made.largest())
+    assert forked == [[torch.device("cuda")]] * passes
+
+
 @pytest.mark.parametrize(("error", "tries"), [(MemoryError(), 4), (RuntimeError("shapes cannot be multiplied"), 1)])
 def test_processes_make_pieces_of_pairs_and_only_where_memory_is_short(
     error: Exception, tries: int, monkeypatch: pytest.MonkeyPatch

@@ -171,6 +171,16 @@ def test_a_state_of_the_cpu_is_read_on_a_gpu(monkeypatch: pytest.MonkeyPatch) ->
     assert seeds == [seed_of(1, 5, 0)]  # not the numbers that the run began with
 
 
+def test_a_state_of_a_gpu_goes_on_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[list[int]] = []
+    monkeypatch.setattr(states_module, "_on_a_gpu", lambda _: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: torch.arange(16, dtype=torch.uint8))
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state: drawn.append(state.tolist()))
+    single = Single(nn.Linear(2, 2))
+    unpack(pack(single, [], SINGLE_PROCESS), single, [], SINGLE_PROCESS, seed=(1, 5))
+    assert drawn == [[*range(16)]]
+
+
 def test_a_run_on_the_cpu_leaves_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: pytest.fail("it was asked"))
