@@ -310,3 +310,17 @@ def test_processes_that_find_different_snapshots(snapshots: Snapshots) -> None:
 
     with pytest.raises(CheckpointError, match="the processes find different snapshots; they must share one output"):
         Selection([], snapshots, processes=OneOfTwo()).measure_mean()
+
+
+def test_all_processes_read_snapshots_only_once_the_first_has_written_them(
+    snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    class Second(Processes):
+        def on_first(self, work: Callable[[], Any]) -> Any:
+            events.append("waited")
+
+    monkeypatch.setattr(snapshots, "mean", lambda: events.append("read") or (0, {}))
+    Selection([], snapshots, processes=Second()).measure_mean()
+    assert events == ["waited", "read"]
