@@ -94,6 +94,16 @@ def test_what_is_missing_is_noticed_first(data: dict[str, Any], message: str, tm
         corpora_of(DataConfig(root=tmp_path, **data)).check()
 
 
+def test_other_languages_than_those_of_multi30k_are_not_downloaded(tmp_path: Path) -> None:
+    data = DataConfig(root=tmp_path / "absent", source="fr", target="de", download=True)
+    message = (
+        "data.download brings German (de) and English (en), not fr and de: put the files of these into "
+        f"{tmp_path / 'absent'}, or set data.root to the folder that has them."
+    )
+    with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
+        corpora_of(data).check()
+
+
 def test_labelled_text_that_is_missing_is_noticed_first(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("x\ta\n", encoding="utf-8")
     with pytest.raises(DataError, match="No labelled split 'val'"):
@@ -155,6 +165,12 @@ def test_validation_files_are_the_validation_split_unless_another_folder_is_aske
     text = corpora_of(DataConfig(root=tmp_path, valid=FilePair(source=tmp_path / "a.de", target=tmp_path / "a.en")))
     assert list(text.open_split("val").target) == ["c", "d"]
     assert list(text.open_split("val", tmp_path).target) == ["a", "b"]
+
+
+def test_a_validation_split_of_another_name_is_not_the_split_asked_for(tmp_path: Path) -> None:
+    write_splits(tmp_path, "val", "heldout")
+    (tmp_path / "heldout.en").write_text("c\nd\n", encoding="utf-8")
+    assert list(corpora_of(DataConfig(root=tmp_path, valid="heldout")).open_split("val").target) == ["a", "b"]
 
 
 def test_a_label_that_the_model_does_not_know(tmp_path: Path) -> None:
