@@ -160,7 +160,7 @@ class Translator:
             raise ConfigError(f"n-best is limited to {MOST} translations of each sentence, not {n}")
         if self.predicts_labels and n > 1 and settings.search != "sample":
             # A label is one token, so that a beam of n finds the n best.
-            settings = settings.model_copy(update={"search": "beam", "beam_size": max(n, settings.beam_size)})
+            settings = settings.model_copy(update={"search": "beam", "beam_size": n})
         if settings.search == "greedy" and n > 1:
             raise ConfigError(
                 f"greedy search finds one translation of each sentence, not {n}; "
