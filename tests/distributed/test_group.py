@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch.torch_version import TorchVersion
 
+from translate.distributed import group as group_module
 from translate.distributed.group import Group
 from translate.distributed.parallel import PARALLEL
 from translate.errors import ConfigError, DataError, TrainingError
@@ -47,6 +49,15 @@ def test_processes_wait_for_hours_while_one_encodes_a_corpus(monkeypatch: pytest
     assert limits[0] >= timedelta(hours=12)
 
 
+def test_other_machines_have_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With which this one shares no memory."""
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert Group(None, 0, 4).local_count == 4
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert Group(None, 0, 4).local_count == 2
+
+
 @pytest.mark.parametrize(("rank", "order"), [(0, ["work", "gather"]), (1, ["gather", "work"])])
 def test_the_first_process_works_ahead_of_the_others(
     rank: int, order: list[str], monkeypatch: pytest.MonkeyPatch
@@ -77,6 +88,42 @@ def test_one_of_two_that_fail_reports_it(monkeypatch: pytest.MonkeyPatch) -> Non
     for group in groups:
         group._store = store
     assert [group.is_first_to_report("a mistake") for group in groups] == [True, False]
+
+
+@pytest.fixture
+def first_of_three(monkeypatch: pytest.MonkeyPatch) -> Group:
+    """The process whose store ends with it, while two others may still ask that store."""
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    return Group(dist.HashStore(), 0, 3, outlived=True)
+
+
+def test_after_a_failure_the_store_stays_until_the_others_have_asked_it(
+    first_of_three: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [first_of_three.is_first_to_report("a mistake")]
+    others = (group_of(rank, 3) for rank in (1, 2))
+
+    def another_asks(_: float) -> None:
+        other = next(others)
+        other._store = first_of_three._store
+        asked.append(other.is_first_to_report("the same mistake"))
+
+    monkeypatch.setattr(time, "sleep", another_asks)
+    monkeypatch.setattr(first_of_three, "close_connections", lambda: pytest.fail("this could wait for the others"))
+    first_of_three.await_last_message()
+    assert asked == [True, False, False]
+
+
+@pytest.mark.parametrize(("failed", "seconds"), [(False, 2.0), (True, 0.0)])
+def test_the_store_stays_no_longer_than_is_of_use(
+    failed: bool, seconds: float, first_of_three: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failure not for ever, because the others may be dead, and otherwise not at all."""
+    monkeypatch.setattr(group_module, "LAST_QUESTION", seconds)
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
+    first_of_three.failed = failed
+    first_of_three.await_last_message()
 
 
 @pytest.mark.parametrize(
@@ -246,6 +293,12 @@ LOST = RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connec
 def test_a_lost_connection_is_explained() -> None:
     with pytest.raises(TrainingError, match="another process of this run has ended"), group_of(0, 2):
         raise LOST
+
+
+def test_what_ended_the_connections_of_a_gpu_is_quoted() -> None:
+    explained = r"cannot continue without it \(NCCL error: unhandled system error\); see its error message"
+    with pytest.raises(TrainingError, match=explained), group_of(0, 2):
+        raise dist.DistBackendError("NCCL error: unhandled system error\nLast error: Connection refused")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("shapes do not fit"), AssertionError("gloo"), Interrupted(15)])
