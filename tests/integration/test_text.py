@@ -203,6 +203,13 @@ def test_blank_references_for_validation_are_warned_of(tiny: TinyProject, caplog
     assert "val: 3 of 20 sentences have no reference, which changes the scores" in caplog.messages
 
 
+def test_sources_that_validations_do_not_read_to_the_end_are_warned_of(
+    tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(tiny.config("decoding.max_source=5", "training.max_steps=1"))
+    assert "val: pairs of which validations read only the first decoding.max_source (5) tokens: " in caplog.text
+
+
 def test_validation_text_is_never_filtered(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
