@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPResponse, IncompleteRead
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -57,6 +58,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer({"good": BODY, "other": OTHER, "empty": b"", "page": b"<html></html>"}[behaviour], start)
             case "cut":  # delivers at most half of the file at a time
                 self.answer(BODY, start, send=HALF)
+            case "drip":  # delivers too little for all tries together
+                self.answer(BODY, start, send=100)
             case "stuck":  # announces everything, delivers half, then keeps silent
                 self.answer(BODY, start, send=HALF)
                 self.server.released.wait(10)
@@ -66,6 +69,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer(BODY, 0)
             case "no-number":  # says in words how much it delivers
                 self.answer(BODY, start, length="everything")
+            case "gibberish":
+                self.wfile.write(b"SSH-2.0")
             case "nowhere":
                 self.send_response(302)
                 self.send_header("Location", "http://[")
@@ -146,6 +151,7 @@ def test_no_request_when_the_text_is_there(tmp_path: Path, server: Server, name:
         ("page", "not a valid gzip file of UTF-8 text"),
         ("missing", "HTTP 404 Not Found"),
         ("nowhere", "Invalid IPv6 URL"),
+        ("gibberish", "SSH-2.0"),
     ],
 )
 def test_what_is_wrong_is_not_kept_and_the_next_mirror_is_asked(
@@ -168,6 +174,30 @@ def test_cut_off_transfer_is_resumed(tmp_path: Path, server: Server) -> None:
     assert ranges[:2] == [None, f"bytes={HALF}-"]
     assert len(ranges) <= TRIES
     assert names(tmp_path) == ["small.de.gz"]
+    assert read_lines(tmp_path / "small.de.gz") == LINES
+
+
+def test_what_is_cut_off_at_every_try_gets_no_name(tmp_path: Path, server: Server) -> None:
+    with pytest.raises(DataError, match=r"/drip/small\.de\.gz: cut off after 100 of \d+ bytes\n"):
+        download(tmp_path, server.mirror("drip"))
+    assert [byte_range for _, byte_range in server.asked] == [None, "bytes=100-", "bytes=200-"]
+    assert names(tmp_path) == ["small.de.part.gz"]
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(errno.ECONNRESET, "reset by peer"), IncompleteRead(b"")])
+def test_a_broken_transfer_is_tried_again(
+    error: Exception, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors, read = [error], HTTPResponse.read
+
+    def broken_at_first(response: HTTPResponse, size: int) -> bytes:
+        if errors:
+            raise errors.pop()
+        return read(response, size)
+
+    monkeypatch.setattr(HTTPResponse, "read", broken_at_first)
+    download(tmp_path, server.mirror("good"))
+    assert server.asked == [("good", None)] * 2
     assert read_lines(tmp_path / "small.de.gz") == LINES
 
 
@@ -303,7 +333,7 @@ def test_the_published_files() -> None:
     [
         (None, True),
         ([], True),
-        (["train.de.part.gz"], True),
+        ([".download", "train.de.part.gz"], True),  # left by a process that was killed
         (["train.de.gz", "train.en.gz"], True),
         (sorted(MULTI30K_FILES), False),
         ([".download", *MULTI30K_FILES], False),
