@@ -132,12 +132,22 @@ def test_what_has_the_name_of_a_file_but_is_none(tmp_path: Path) -> None:
         find_split(tmp_path, "test", "de", "en")
 
 
+def test_a_working_directory_that_is_gone_hides_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(DataError, match=f"The folder {tmp_path}/absent does not exist"):
+        find_split(tmp_path / "absent", "test", "de", "en")
+
+
 def test_splits_are_listed(tmp_path: Path) -> None:
     assert splits_in(tmp_path / "none", "de", "en") == {}
     for split in ("train", "valid", "my.test"):
         write_split(tmp_path, split)
     write_split(tmp_path / "data/task1/raw", "test_2018_flickr", ".gz")
-    write_split(tmp_path, "._test")
+    for hidden in ("._test", ""):
+        write_split(tmp_path, hidden)
     write(tmp_path / "half.de", "x\n")
     (tmp_path / "folder.de").mkdir()
     (tmp_path / "folder.en").mkdir()
