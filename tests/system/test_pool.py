@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,14 @@ def test_several_processes_answer_as_one_and_in_order() -> None:
     pieces = [str(number) for number in range(41)]
     assert list(mapped(int, pieces, "reading")) == list(range(41))
     assert list(mapped(int, pieces[:1], "reading")) == [0]  # One of the processes gets nothing.
+
+
+@pytest.mark.usefixtures("started")
+def test_each_process_has_a_piece_before_one_is_waited_for() -> None:
+    pieces = map(str, range(9))
+    with closing(mapped(int, pieces, "reading")) as answers:
+        assert next(answers) == 0
+        assert next(pieces) == "3"  # 2 is for the process that has just answered.
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 2])
@@ -131,6 +140,23 @@ def test_a_process_that_is_killed(started: list[subprocess.Popen[bytes]]) -> Non
         process.kill()
     with pytest.raises(DataError, match=r"^a tokenization process ended with exit code -9; if memory ran out, "):
         list(answers)
+
+
+class Deadly:
+    """Work that ends the process that gets it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (7,)
+
+    def __call__(self, piece: str) -> str:
+        return piece
+
+
+@pytest.mark.usefixtures("started")
+def test_a_process_that_has_ended_before_it_is_asked() -> None:
+    piece = "x" * 1_000_000  # more than a pipe holds
+    with pytest.raises(DataError, match="a tokenization process ended with exit code 7; if memory ran out, "):
+        list(mapped(Deadly(), [piece], "nothing"))
 
 
 def test_who_stops_asking_ends_the_processes(started: list[subprocess.Popen[bytes]]) -> None:
