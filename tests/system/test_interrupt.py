@@ -2,12 +2,15 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
+from unittest.mock import Mock
 
 import pytest
 
@@ -225,6 +228,19 @@ def test_a_second_signal_ends_a_process_that_hangs() -> None:
         assert process.wait(20) == 128 + signal.SIGTERM
         assert process.stderr is not None
         assert process.stderr.read() == b"stopped without a clean shutdown: something hangs\n"
+
+
+def test_a_full_disk_keeps_no_process_alive_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard error may be a file there."""
+    ended: list[int] = []
+    monkeypatch.setattr(interrupt, "ECHO", 0.0)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(sys, "stderr", Mock(write=Mock(side_effect=OSError(28, "No space left on device"))))
+    signals, sender = socket.socketpair()
+    with sender:
+        sender.sendall(bytes([signal.SIGINT, signal.SIGTERM]))
+        interrupt._end_after_the_second(signals, Event(), grace=0.0)
+    assert ended == [128 + signal.SIGTERM]
 
 
 @pytest.mark.slow
