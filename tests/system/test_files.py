@@ -13,7 +13,12 @@ from filelock import FileLock
 from translate.errors import CheckpointError
 from translate.runs.folder import RunFolder
 from translate.system import files
-from translate.system.files import try_lock, wait_for_lock
+from translate.system.files import atomic_file, try_lock, wait_for_lock
+
+
+def test_a_name_that_is_too_long_is_noticed_before_there_is_anything_to_write(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="File name too long"), atomic_file(tmp_path / ("x" * 256)):
+        pytest.fail("the work has begun")
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
@@ -72,6 +77,7 @@ def test_file_systems_without_locks_do_without(number: int, tmp_path: Path, monk
     with wait_for_lock(tmp_path / "lock", "writing") as locked, try_lock(tmp_path / "other") as alone:
         assert not locked
         assert alone
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 def test_the_lock_of_another_user_is_no_missing_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
