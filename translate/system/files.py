@@ -31,8 +31,6 @@ def atomic_file(path: Path) -> Iterator[Path]:
     It is in a folder of its own, so that the code that fills it may replace it with another file. If anything goes
     wrong, an earlier file at `path` is left as it was. OSError if it cannot be written.
     """
-    with suppress(FileNotFoundError):
-        path.lstat()  # fails if the name is too long: better now than after hours of work
     folder = path.parent / f".{shortened(path.name)}.{secrets.token_hex(4)}"
     # `try` begins before the folder exists: Ctrl-C may come at any time, after which tempfile.TemporaryDirectory could
     # leave its folder behind.
@@ -42,7 +40,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         file.touch()
         mode = file.stat().st_mode  # the user's default for new files
         with suppress(FileNotFoundError):
-            mode = path.stat().st_mode
+            mode = path.stat().st_mode  # fails if the name is too long: better now than after hours of work
         yield file
         with file.open("rb+") as written:
             os.fsync(written.fileno())
