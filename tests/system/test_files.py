@@ -67,6 +67,15 @@ def test_waiting_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
     assert caplog.messages == ["waiting for another process, which is encoding train"]
 
 
+def test_other_users_of_the_folder_can_wait(tmp_path: Path) -> None:
+    umask = os.umask(0o077)
+    try:
+        with wait_for_lock(tmp_path / "lock", "encoding train"):
+            assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666
+    finally:
+        os.umask(umask)
+
+
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
 def test_file_systems_without_locks_do_without(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int, operation: int) -> None:

@@ -72,6 +72,10 @@ def writing(place: Path | str, kind: type[TranslateError], remedy: str) -> Itera
         raise kind(f"cannot write {place}: {error.strerror}; {remedy}") from error
 
 
+# Locks have no fallback to a file whose existence is the lock (`fallback_to_soft`): that would keep everybody out after
+# its process has been killed.
+
+
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
     """Hold the lock of a file, which is created and stays; yields False if another process holds it.
@@ -79,7 +83,7 @@ def try_lock(path: Path) -> Iterator[bool]:
     On file systems without locks, it always yields True. OSError if the file cannot be opened, as when it belongs to
     another user.
     """
-    lock = _file_lock(path)
+    lock = FileLock(path, fallback_to_soft=False)
     try:
         _acquire(lock)
         alone = True
@@ -100,7 +104,7 @@ def wait_for_lock(path: Path, work: str) -> Iterator[bool]:
     does. OSError if the folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = _file_lock(path)
+    lock = FileLock(path, mode=0o666, fallback_to_soft=False)  # writable for other users, who have to wait, too
     inside = False
     try:
         try:
@@ -115,11 +119,6 @@ def wait_for_lock(path: Path, work: str) -> Iterator[bool]:
             with suppress(OSError):  # Windows removes no file that is open.
                 path.unlink()
         lock.release()
-
-
-def _file_lock(path: Path) -> FileLock:
-    # The fallback to a file whose existence is the lock would keep everybody out after its process has been killed.
-    return FileLock(path, fallback_to_soft=False)
 
 
 def _acquire(lock: FileLock, timeout: float = 0) -> None:
