@@ -76,6 +76,16 @@ def test_where_the_time_went_is_told(
     ]
 
 
+def test_a_run_is_over_before_that_is_told(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("translate.runs.result.log.info", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        end(run, config_of(run, best="bleu"))
+    assert run.finished_after() == 9
+
+
 @pytest.mark.parametrize("loss", [math.inf, math.nan])
 def test_a_run_without_a_finite_loss_fails(loss: float, run: RunFolder) -> None:
     with pytest.raises(TrainingError) as caught:

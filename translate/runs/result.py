@@ -97,6 +97,7 @@ def finish(
         "resumed_after": resumed_after,  # The times are those since then.
         **{name: round(number, 1) for name, number in seconds.items()},
     }
+    run.finish(summary)  # before the user hears of it, and may press Ctrl-C
     since = f" since it was resumed after update {resumed_after}" if resumed_after else ""
     log.info(
         f"finished in %(seconds)s s{since}: %(text_seconds)s s for preparing the text, %(rehearsal_seconds)s s for the "
@@ -104,4 +105,3 @@ def finish(
         "and saving",
         summary,
     )
-    run.finish(summary)
