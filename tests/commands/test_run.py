@@ -149,6 +149,20 @@ def test_no_memory_outside_of_an_operation_of_pytorch(error: Exception) -> None:
     ]
 
 
+def test_a_library_that_does_not_fit_into_memory() -> None:
+    said: list[str] = []
+
+    def fail() -> None:
+        raise ImportError("libtorch_cpu.so: failed to map segment from shared object")
+
+    with own_logging():
+        assert run(fail, said.append) == 2
+    assert said == [
+        "error: libtorch_cpu.so: failed to map segment from shared object; raise the limit of memory (ulimit -v) or, "
+        f"if {sys.prefix} is on a file system mounted with noexec, install the environment elsewhere"
+    ]
+
+
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
 def test_a_reader_that_has_left(error: type[OSError], monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []

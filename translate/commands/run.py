@@ -33,6 +33,8 @@ PACKAGES = {"yaml": "pyyaml"}  # what pip calls a package, where Python calls it
 
 NO_THREAD = "can't start new thread"  # how Python says that it has no memory for one, or may not have another
 
+NOT_MAPPED = "failed to map segment"  # how Linux says that a library gets no memory, or may not be executed
+
 # OpenMP's threads wait for each other in a busy loop, by default for so long that processes which share a machine are
 # several times as slow. With PASSIVE they sleep instead, and have to be woken for each of the short operations of an
 # optimizer. A loop of 2,000 turns lasts from one of these to the next; GNU's OpenMP follows this number, not PASSIVE.
@@ -116,6 +118,12 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
             tell(
                 "error: memory is used up, or this user may have no more processes (ulimit -u); end others, or use a "
                 "machine with more memory"
+            )
+            return 2
+        if isinstance(error, ImportError) and NOT_MAPPED in str(error):
+            tell(
+                f"error: {error}; raise the limit of memory (ulimit -v) or, if {sys.prefix} is on a file system "
+                "mounted with noexec, install the environment elsewhere"
             )
             return 2
         if not ctrl_c.came:
