@@ -248,7 +248,7 @@ def test_resumed_by_fewer_processes(name: str, two: TinyProject, uninterrupted: 
 HAS_DIED = (
     "error: another process of this run has ended, and this one cannot continue without it; see its error message, or "
     "torchrun's report. Without either, it was killed, for example because memory ran out. Continue with the same "
-    "command and --resume-or-start"
+    "command and --resume-or-start (not --overwrite)"
 )
 ENDLESS = ("training.max_epochs=10000", "training.validate_every=20")
 

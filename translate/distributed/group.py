@@ -187,5 +187,5 @@ def has_ended(detail: str = "") -> str:
     return (
         f"another process of this run has ended, and this one cannot continue without it{detail}; "
         "see its error message, or torchrun's report. Without either, it was killed, for example because "
-        "memory ran out. Continue with the same command and --resume-or-start"
+        "memory ran out. Continue with the same command and --resume-or-start (not --overwrite)"
     )
