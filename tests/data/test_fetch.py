@@ -333,6 +333,7 @@ def test_the_published_files() -> None:
     [
         (None, True),
         ([], True),
+        (["train.de.part.gz"], True),
         ([".download", "train.de.part.gz"], True),  # left by a process that was killed
         (["train.de.gz", "train.en.gz"], True),
         (sorted(MULTI30K_FILES), False),
