@@ -255,6 +255,11 @@ def test_unigram_takes_the_likeliest_pieces(line: str) -> None:
         assert "".join(pieces) == f" {line}"
 
 
+def test_unigram_tells_frequent_characters_from_rare_ones() -> None:
+    scores = dict(json.loads(TOKENIZERS["unigram"].state)["model"]["vocab"])
+    assert scores["e"] > min(scores.values())
+
+
 def test_unigram_knows_whole_words() -> None:
     """The library's trainer alone misses words that nothing goes on from, however frequent."""
     lines = ["and so and so and on, and"] * 20 + ["sand band android"]
