@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,9 @@ from translate.errors import TranslateError
 log = logging.getLogger("translate")
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # errors of file systems without locks
+
+# The fallback to a file whose existence is the lock would keep everybody out after its process has been killed.
+_file_lock = partial(FileLock, fallback_to_soft=False)
 
 
 def shortened(name: str) -> str:
@@ -72,10 +76,6 @@ def writing(place: Path | str, kind: type[TranslateError], remedy: str) -> Itera
         raise kind(f"cannot write {place}: {error.strerror}; {remedy}") from error
 
 
-# Locks have no fallback to a file whose existence is the lock (`fallback_to_soft`): that would keep everybody out after
-# its process has been killed.
-
-
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
     """Hold the lock of a file, which is created and stays; yields False if another process holds it.
@@ -83,7 +83,7 @@ def try_lock(path: Path) -> Iterator[bool]:
     On file systems without locks, it always yields True. OSError if the file cannot be opened, as when it belongs to
     another user.
     """
-    lock = FileLock(path, fallback_to_soft=False)
+    lock = _file_lock(path)
     try:
         _acquire(lock)
         alone = True
@@ -104,7 +104,7 @@ def wait_for_lock(path: Path, work: str) -> Iterator[bool]:
     does. OSError if the folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path, mode=0o666, fallback_to_soft=False)  # writable for other users, who have to wait, too
+    lock = _file_lock(path, mode=0o666)  # writable for other users, who have to wait, too
     inside = False
     try:
         try:
