@@ -79,60 +79,61 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
     try:
         code = work() or 0
         sys.stdout.flush()
-    except TranslateError as error:
-        tell(f"error: {error}")
-        return 2
-    except ModuleNotFoundError as error:
-        if (error.name or "translate").startswith("translate"):
+    except BaseException as error:
+        end = code_and_message(error, interrupted=ctrl_c.came)
+        if end is None:
             raise
-        package = PACKAGES.get(error.name or "", error.name)
-        tell(
-            f"error: the package {package!r} is not installed for {sys.executable}; use the environment of the "
-            "README, .venv/bin/python, or install it there"
-        )
-        return 2
-    except KeyboardInterrupt:
-        tell("stopped")
-        return 130
-    except SystemExit as stop:
-        if not isinstance(stop.code, int) or stop.code <= 128:  # Not by a signal.
-            raise
-        tell("stopped")
-        return stop.code
-    except UnicodeEncodeError as error:
-        if error.encoding == "utf-8":
-            raise
-        tell(f"error: this locale ({error.encoding}) cannot encode the file name {error.object!a}; set PYTHONUTF8=1")
-        return 2
-    except (BrokenPipeError, ConnectionResetError):  # The reader of our output has left, as `head` does.
-        drop_output()
-        return 141
-    except OSError as error:
-        if error.errno not in NO_ROOM:
-            raise
-        drop_output()
-        tell("error: the disk is full" if error.errno == errno.ENOSPC else f"error: cannot write: {error.strerror}")
-        return 2
-    except Exception as error:
-        if isinstance(error, MemoryError) or NO_THREAD in str(error):
-            tell(
-                "error: memory is used up, or this user may have no more processes (ulimit -u); end others, or use a "
-                "machine with more memory"
-            )
-            return 2
-        if isinstance(error, ImportError) and NOT_MAPPED in str(error):
-            tell(
-                f"error: {error}; raise the limit of memory (ulimit -v) or, if {sys.prefix} is on a file system "
-                "mounted with noexec, install the environment elsewhere"
-            )
-            return 2
-        if not ctrl_c.came:
-            raise
-        tell("stopped")  # A library that is interrupted while it is imported may raise anything.
-        return 130
+        if isinstance(error, OSError):  # of standard output
+            drop_output()
+        code, message = end
+        if message:
+            tell(message)
     finally:
         ctrl_c.forget()
     return code
+
+
+def code_and_message(error: BaseException, *, interrupted: bool) -> tuple[int, str] | None:
+    """The exit code for what ended a command, and what to say of it, if anything; None if it is not to be explained."""
+    match error:
+        case TranslateError():
+            return 2, f"error: {error}"
+        case ModuleNotFoundError():
+            if (error.name or "translate").startswith("translate"):
+                return None
+            package = PACKAGES.get(error.name or "", error.name)
+            return 2, (
+                f"error: the package {package!r} is not installed for {sys.executable}; use the environment of the "
+                "README, .venv/bin/python, or install it there"
+            )
+        case KeyboardInterrupt():
+            return 130, "stopped"
+        case SystemExit(code=int(code)) if code > 128:  # by a signal
+            return code, "stopped"
+        case UnicodeEncodeError(encoding=encoding, object=name):
+            if encoding == "utf-8":
+                return None
+            return 2, f"error: this locale ({encoding}) cannot encode the file name {name!a}; set PYTHONUTF8=1"
+        case BrokenPipeError() | ConnectionResetError():  # The reader of our output has left, as `head` does.
+            return 141, ""
+        case OSError():
+            if error.errno not in NO_ROOM:
+                return None
+            full = error.errno == errno.ENOSPC
+            return 2, "error: the disk is full" if full else f"error: cannot write: {error.strerror}"
+        case Exception() if isinstance(error, MemoryError) or NO_THREAD in str(error):
+            return 2, (
+                "error: memory is used up, or this user may have no more processes (ulimit -u); end others, or use a "
+                "machine with more memory"
+            )
+        case ImportError() if NOT_MAPPED in str(error):
+            return 2, (
+                f"error: {error}; raise the limit of memory (ulimit -v) or, if {sys.prefix} is on a file system "
+                "mounted with noexec, install the environment elsewhere"
+            )
+        case Exception() if interrupted:  # A library that is interrupted while it is imported may raise anything.
+            return 130, "stopped"
+    return None
 
 
 def set_up() -> None:
