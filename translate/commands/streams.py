@@ -83,28 +83,27 @@ def standard_input(most: int) -> Iterator[list[str]]:
         return
     stream = cast("BufferedReader", sys.stdin.buffer)
     lines: list[str] = []
-    begun: list[bytes] = []  # what has arrived of the current line
-    number = size = 0
+    begun = bytearray()  # what has arrived of the current line
+    number = 0
     try:
         while block := read_some(stream):
             first, *others = block.split(b"\n")
-            begun.append(first)
-            size += len(first)
+            begun += first
             for content in others:
                 number += 1
-                lines.append(line_of(b"".join(begun), number))
-                begun, size = [content], len(content)
+                lines.append(line_of(bytes(begun), number))
+                begun = bytearray(content)
                 if len(lines) == most:
                     yield lines
                     lines = []
-            if size > LONGEST:
+            if len(begun) > LONGEST:
                 place = f"standard input, line {number + 1}"
                 raise DataError(f"{place} has more than {LONGEST >> 20} MiB; put a line feed after each sentence")
             if lines and not more_has_arrived(stream):
                 yield lines
                 lines = []
-        if any(begun):
-            lines.append(line_of(b"".join(begun), number + 1))
+        if begun:
+            lines.append(line_of(bytes(begun), number + 1))
     except DataError:
         if lines:
             yield lines
