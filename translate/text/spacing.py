@@ -163,9 +163,8 @@ class SpacingCounts:
         balance: Counter[str] = Counter()
         for ((_, right), space), count in self._pairs.items():
             balance[right] += count if space else -count
-        closing = [token for token in balance if token.endswith(SECOND)]
-        opening = {token: token.removesuffix(SECOND) for token in closing}
-        return frozenset(opening[token] for token in closing if (balance[token] >= 0) != (balance[opening[token]] >= 0))
+        twice = [token.removesuffix(SECOND) for token in balance if token.endswith(SECOND)]
+        return frozenset(token for token in twice if (balance[token] >= 0) != (balance[token + SECOND] >= 0))
 
 
 def _rules(alternating: frozenset[str], apart: dict[Pair, bool]) -> Spacing:
