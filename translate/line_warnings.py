@@ -33,19 +33,18 @@ class Limits:
 def warn_of_sources(saved: SavedModel, sources: Sequence[Ids], limits: Limits, first_line: int) -> None:
     """Warn of each source that is truncated, and of those that are longer than or unlike any in training."""
     remedy = "; raise max_source (--max-source) to read more" if limits.can_be_raised else ""
-    long: list[int] = []
+    long = []
     for number, source in enumerate(sources, start=first_line):
         if len(source) > limits.read:
             log.warning(
                 "line %d has %d tokens and is truncated to the first %d%s", number, len(source), limits.read, remedy
             )
         elif len(source) > limits.trained:
-            long.append(number)
+            long.append((number, len(source)))
     if long:
         log.warning(
             "line %d has %d tokens, but the model was trained on at most %d%s%s",
-            long[0],
-            len(sources[long[0] - first_line]),
+            *long[0],
             limits.trained,
             "" if saved.target.holds_labels else ": translate its sentences one by one",
             _more_like_it(long),
@@ -75,12 +74,9 @@ def _warn_of_unknown(codec: Codec, encoded: Sequence[Ids], first_line: int, cons
     counts = [(number, *codec.count_known(ids)) for number, ids in enumerate(encoded, first_line)]
     guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
     if guessed:
-        number, known, tokens = guessed[0]
         log.warning(
             "line %d: only %d of its %d tokens are in the model's vocabulary (%s); %s%s",
-            number,
-            known,
-            tokens,
+            *guessed[0],
             codec.language,
             consequence,
             _more_like_it(guessed),
