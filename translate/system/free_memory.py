@@ -19,23 +19,20 @@ def free_memory(device: torch.device) -> float:
     if device.type == "cuda":
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return float(torch.cuda.mem_get_info(device)[0] + kept)
-    return min(_of_the_machine(PROC / "meminfo"), _of_control_groups(PROC / "self" / "cgroup", CONTROL_GROUPS))
+    of_the_machine = 1024.0 * _numbers(PROC / "meminfo").get("MemAvailable:", math.inf)
+    return min(of_the_machine, _of_control_groups())
 
 
-def _of_the_machine(meminfo: Path) -> float:
-    return 1024.0 * _numbers(meminfo).get("MemAvailable:", math.inf)
-
-
-def _of_control_groups(memberships: Path, mounted: Path) -> float:
+def _of_control_groups() -> float:
     """The least that any cgroup of this process, or one above it, leaves free; containers limit memory this way."""
     try:
-        lines = memberships.read_text(encoding="utf-8").splitlines()
+        lines = (PROC / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
         return math.inf
     least = math.inf
     for _, controllers, path in (line.split(":", 2) for line in lines):
         if controllers in VERSIONS:
-            top = mounted / controllers
+            top = CONTROL_GROUPS / controllers
             own = top / path.lstrip("/")
             for group in [own, *own.parents]:
                 if group.is_relative_to(top):
