@@ -34,9 +34,9 @@ def log_probabilities(
     """
     read = [source[: tokens_read(model, config)] for source in sources]
     pairs = Dataset(EncodedText.of(read), EncodedText.of(targets))
-    lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
-    found = np.where(lengths.max(1, initial=0) == 1, 0.0, -np.inf)
-    possible = np.flatnonzero((lengths[:, 0] > 1) & (lengths[:, 1] <= 1 + tokens_scored(model, config)))
+    source, target = pairs.source.lengths, pairs.target.lengths
+    found = np.where((source == 0) & (target == 0), 0.0, -np.inf)
+    possible = np.flatnonzero((source > 0) & (target <= tokens_scored(model, config)))
     most_tokens = batch_tokens(model, config)
     for places, sums in teacher_forced(model, pairs, possible, _log_probability, max_tokens=most_tokens):
         found[places] = sums
@@ -68,9 +68,9 @@ def teacher_forced(
     batch, and may raise.
     """
     device = next(model.parameters()).device
-    lengths = 1 + np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
-    order = indices[np.lexsort(lengths[indices].T)]
-    widths = lengths[order].max(1, initial=0)
+    source, target = pairs.source.lengths, pairs.target.lengths
+    order = indices[np.lexsort((source[indices], target[indices]))]
+    widths = 1 + np.maximum(source[order], target[order])
     workers = workers_for(device, widths, max_tokens)
     most_rows = None
     if max_sentences is not None:
