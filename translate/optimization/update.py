@@ -19,11 +19,7 @@ Forward = Callable[..., Tensor]  # what turns the tensors of a batch into logits
 
 
 class Pass(NamedTuple):
-    """A batch for a forward and a backward pass.
-
-    Its gradient is multiplied by `weight`: 1, or 0 for a dummy batch, since FSDP needs as many passes in every process,
-    and DDP at least one.
-    """
+    """A batch for a forward and a backward pass, whose gradient is multiplied by `weight` (see processes.Part)."""
 
     batch: Batch
     weight: int
