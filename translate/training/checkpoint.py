@@ -26,6 +26,7 @@ class StateStore:
         self.folder = folder
         self.keep_last = keep_last
         self.writer = writer
+        self._kind = str(folder)  # what the writer calls these files
         self._newest: tuple[int, Future[None]] | None = None
 
     def save(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -36,19 +37,15 @@ class StateStore:
         Raises:
             CheckpointError: an earlier file could not be written.
         """
-
-        def write(copies: Mapping[str, Tensor]) -> None:
-            self._write(step, copies, values)
-
-        self._newest = step, self.writer.later(str(self.folder), tensors, write)
+        self._newest = step, self.writer.later(self._kind, tensors, lambda copies: self._write(step, copies, values))
 
     def reserve(self, tensors: dict[str, Tensor]) -> None:
         """Allocate the buffers into which `save` copies such tensors, in the background."""
-        self.writer.reserve(str(self.folder), tensors)
+        self.writer.reserve(self._kind, tensors)
 
     def is_free(self, seconds: float) -> bool:
         """Whether `save` would copy a state at once, because no earlier one is being written; see Writer.is_free."""
-        return self.writer.is_free(str(self.folder), seconds)
+        return self.writer.is_free(self._kind, seconds)
 
     def unwritten(self) -> int | None:
         """The update after which the newest state was copied, if that state is not written yet."""
