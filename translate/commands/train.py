@@ -63,22 +63,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cleanup.enter_context(second_signal_ends())
         from translate.config.loading import load_config
 
-        if "WORLD_SIZE" in os.environ:
-            from translate.distributed.group import Group
-            from translate.distributed.meeting import number_in_environment
-
-            if number_in_environment("WORLD_SIZE") != 1:
-                together = Group.of_environment()  # Before anything can go wrong, so that only one of them reports it.
+        together = group_of_launcher()  # Before anything can go wrong, so that only one of them reports it.
         with together or nullcontext():
             config = load_config(args.config, args.overrides)
             warn_of_idle_folder(args, config)
-        if together is None and not under_torchrun():
+        if together is None and not under_torchrun() and (count := config.processes or 1) > 1:
             from translate.commands.companions import companions
 
-            if (count := config.processes or 1) > 1:
-                if is_for_one_process(args.config):
-                    raise ConfigError(f"{args.config} is a pipe, but each process has to read it; save it as a file")
-                together = cleanup.enter_context(companions(count, given))
+            if is_for_one_process(args.config):
+                raise ConfigError(f"{args.config} is a pipe, but each process has to read it; save it as a file")
+            together = cleanup.enter_context(companions(count, given))
         from translate.distributed.processes import SINGLE_PROCESS
 
         with together or nullcontext():
@@ -99,6 +93,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # SIGABRT.
             atexit.register(os._exit, exit_code)
     return exit_code
+
+
+def group_of_launcher() -> "Group | None":
+    """This process among those that torchrun, or another launcher, has started; None if it is alone."""
+    if "WORLD_SIZE" not in os.environ:
+        return None
+    from translate.distributed.group import Group
+    from translate.distributed.meeting import number_in_environment
+
+    return None if number_in_environment("WORLD_SIZE") == 1 else Group.of_environment()
 
 
 def train_as(args: argparse.Namespace, config: "Config", processes: "Processes") -> int:
