@@ -22,12 +22,12 @@ def value_at(values: Any, path: KeyPath) -> Any:
 def sections_at(path: KeyPath, values: dict[str, Any]) -> list[type[Section]]:
     """The sections allowed at a path: only the one of the chosen kind, if that kind is known."""
     sections: list[type[Section]] = [Config]
-    for depth, key in enumerate(path):
+    for depth, key in enumerate(path, start=1):
         if isinstance(key, int):
             continue
-        in_list = any(isinstance(part, int) for part in path[depth + 1 : depth + 2])
+        in_list = depth < len(path) and isinstance(path[depth], int)
         sections = (items_below if in_list else sections_below)(key, sections)
-        kind = value_at(values, (*path[: depth + 1], "kind"))
+        kind = value_at(values, (*path[:depth], "kind"))
         sections = [section for section in sections if kind_of(section) == kind] or sections
     return sections
 
