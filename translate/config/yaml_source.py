@@ -108,39 +108,42 @@ def folder_of(path: Path) -> Path:
 def parse_yaml(text: str, place: Callable[[int], str], folder: Path, problems: list[str]) -> Given:
     """The value of `text`, None if it is empty; `place` names a line, counted from 1. Raises ConfigError."""
 
+    def place_of(node: Node) -> str:
+        return place(node.start_mark.line + 1)
+
     def text_of(node: Node, path: str) -> str:
         text: str = node.value
         # A lone surrogate stands for a byte of the command line that is not UTF-8.
         readable = re.sub("[\0\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
         if text != readable:
-            line = node.start_mark.line + 1
-            problems.append(f"{place(line)}: {path or 'top level'}: {text!r} has an invalid character; remove it")
+            problems.append(f"{place_of(node)}: {path or 'top level'}: {text!r} has an invalid character; remove it")
         return readable
 
+    def section(node: MappingNode, path: str) -> dict[str, Given]:
+        values: dict[str, Given] = {}
+        lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, ScalarNode):
+                problems.append(f"{place_of(key_node)}: {path or 'top level'}: a key must be a single word")
+                continue
+            key = text_of(key_node, path)
+            dotted = f"{path}.{key}" if path else key
+            if key in lines:
+                problems.append(f"{place_of(key_node)}: {dotted}: given twice, first on line {lines[key]}")
+            lines.setdefault(key, key_node.start_mark.line + 1)
+            # The line of the key, because the value of a section starts one line below.
+            values[key] = Given(given(value_node, dotted).value, place_of(key_node), folder)
+        return values
+
     def given(node: Node, path: str) -> Given:
-        line = node.start_mark.line + 1
         value: Any
         if isinstance(node, MappingNode):
-            value = {}
-            lines: dict[str, int] = {}
-            for key_node, value_node in node.value:
-                key_line = key_node.start_mark.line + 1
-                if not isinstance(key_node, ScalarNode):
-                    problems.append(f"{place(key_line)}: {path or 'top level'}: a key must be a single word")
-                    continue
-                key = text_of(key_node, path)
-                dotted = f"{path}.{key}" if path else key
-                if key in lines:
-                    problems.append(f"{place(key_line)}: {dotted}: given twice, first on line {lines[key]}")
-                lines.setdefault(key, key_line)
-                child = given(value_node, dotted)
-                # The line of the key, because the value of a section starts one line below.
-                value[key] = Given(child.value, place(key_line), folder)
+            value = section(node, path)
         elif isinstance(node, SequenceNode):
             value = [given(item, path) for item in node.value]
         else:
             value = _scalar(node, text_of(node, path))
-        return Given(value, place(line), folder)
+        return Given(value, place_of(node), folder)
 
     node = _composed(text, place)
     return Given(None, place(1), folder) if node is None else given(node, "")
