@@ -95,13 +95,8 @@ def _table(title: str, section: type[Section]) -> str:
             shown = f"kind {default_kind}" if (default_kind := kind_of(type(default))) else "see below"
         else:
             shown = f"`{default}`" if isinstance(default, (str, Path)) else f"`{show(default)}`"
-        cells = (
-            f"`{key}`",
-            "a section" if isinstance(default, Section) else allowed([field]),
-            shown,
-            field.description,
-        )
-        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+        what = "a section" if isinstance(default, Section) else allowed([field])
+        lines.append(f"| `{key}` | {what} | {shown} | {field.description} |")
     return "\n".join([*lines, ""])
 
 
