@@ -156,9 +156,9 @@ def _override(override: str, problems: list[str]) -> Given:
 
 
 def _hidden(earlier: Given, later: Given, depth: int) -> Given | None:
-    """A single value of earlier overrides below which a later one sets keys, so that it would be lost without a word.
+    """A single value of earlier overrides that a later one would drop without a word, as `a=1 a.b=2` would drop 1.
 
-    `depth` is how many keys the later one names: what it sets there may replace a value, of whatever kind.
+    `depth` is how many keys the later one names: at the last of them, it may replace a value, as `a=1 a={b: 2}` does.
     """
     if not isinstance(later.value, dict) or earlier.value is None:
         return None

@@ -23,7 +23,7 @@ class FittingBatches:
         self._most_tokens = sys.maxsize
 
     def __call__(self, work: Callable[[int], T], tokens: int, lengths: Iterable[int], longest: int) -> T:
-        """What `work` returns when it is given a batch size: `tokens`, or as little as memory allows.
+        """What `work` returns for a batch size: `tokens` or, whenever memory runs out, half as many as before.
 
         Args:
             lengths: tokens of each sentence, without eos; no more than `longest` are read.
