@@ -131,6 +131,7 @@ def _spacy_tokenizer(language: str, model: str | None) -> Any:
 
 
 def _trained_tokenizer(spacy: Any, model: str) -> Any:
+    setting = f"spaCy model {model!r} (text.tokenizer.source_model or target_model)"
     try:
         return spacy.load(model).tokenizer
     except OSError as error:
@@ -139,14 +140,10 @@ def _trained_tokenizer(spacy: Any, model: str) -> Any:
             if "/" in model
             else f"is not installed: python -m spacy download {model}"
         )
-        raise ConfigError(
-            f"spaCy model {model!r} (text.tokenizer.source_model or target_model) {missing}, or leave that setting "
-            "out to do without a model"
-        ) from error
+        raise ConfigError(f"{setting} {missing}, or leave that setting out to do without a model") from error
     except Exception as error:  # Another package may have this name, and fail in any way.
         raise ConfigError(
-            f"spaCy model {model!r} (text.tokenizer.source_model or target_model) cannot be loaded "
-            f"({type(error).__name__}); name another one, or leave that setting out"
+            f"{setting} cannot be loaded ({type(error).__name__}); name another one, or leave that setting out"
         ) from error
 
 
