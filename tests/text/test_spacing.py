@@ -105,6 +105,28 @@ def test_what_joins_to_half_of_its_neighbours_joins_to_no_other() -> None:
     assert learned(["x~a", "x~b", "x c", "x d"]).join(["x", "e"]) == "x e"
 
 
+@pytest.mark.parametrize("lines", [["(~a", "(~b", "(~c", "( x", "a~x", "b~x", "c x"], ["x~a", "x~b", "x c"]])
+def test_a_space_counts_even_beside_a_token_that_joins_to_others(lines: list[str]) -> None:
+    """Otherwise `x` would join to most of its neighbours, and so to unseen ones."""
+    spacing = learned([*lines, "a~.", "b~.", "c~.", "x ."])
+    assert spacing.join(["e", "x", "e"]) == "e x e"
+
+
+@pytest.mark.parametrize("token", ["a", "1", "..."])
+def test_only_single_symbols_alternate(token: str) -> None:
+    """Others do not open and close anything, though the second one in a line may often have no space before it."""
+    spacing = learned([f"the {token} x~{token}", f"one {token} y~{token}"])
+    assert spacing.join(["then", token, "and", token]) == f"then {token} and {token}"
+
+
+def test_a_symbol_with_spaces_half_of_the_time_is_one_that_has_them() -> None:
+    """As pairs are that were seen both ways."""
+    opens = learned(['a "~b~" c', 'd~"~e~" f'])
+    assert opens.alternating == {'"'}
+    closes = learned(['a~"~b " c', 'd~"~e~" f'])
+    assert closes.alternating == {'"'}
+
+
 def test_a_language_without_spaces() -> None:
     spacing = learned(["我~爱~你~。", "你~爱~我~。", "他~爱~我~,~我~爱~他~。"])
     assert spacing.join(["他", "爱", "你", "。"]) == "他爱你。"
