@@ -68,6 +68,11 @@ def test_the_rules_are_few(spacing: Spacing) -> None:
     assert spacing.joins_right == {'"', "(", "-"}
 
 
+def test_what_the_rules_say_is_no_exception(spacing: Spacing) -> None:
+    """Otherwise a model file would list all pairs of neighbours in the training text."""
+    assert spacing.joined == spacing.spaced == frozenset()
+
+
 def test_an_exception_is_one_pair(spacing: Spacing) -> None:
     odd = learned([*LINES, "can~not", "cars - white"])
     assert odd.joined == spacing.joined | {("can", "not")}
