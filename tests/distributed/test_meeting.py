@@ -4,10 +4,12 @@ import re
 import socket
 import sys
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
+import torch.distributed as dist
 
-from translate.distributed.meeting import MeetingPlace, follow_environment
+from translate.distributed.meeting import MeetingPlace, follow_environment, met
 from translate.errors import ConfigError
 
 
@@ -66,6 +68,38 @@ def test_an_environment_that_cannot_be(name: str, value: str, message: str, monk
         monkeypatch.setenv(key, text)
     with pytest.raises(ConfigError, match=f"^the environment sets {re.escape(message)}"):
         follow_environment()
+
+
+def test_an_address_that_no_server_of_names_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    environment = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "node7", "MASTER_PORT": "1"}
+    for key, text in environment.items():
+        monkeypatch.setenv(key, text)
+    with pytest.raises(ConfigError, match=r"MASTER_ADDR='node7', which this machine cannot find \(.*Name or service"):
+        follow_environment()
+
+
+@pytest.mark.parametrize("kind", [dist.DistNetworkError, RuntimeError, ValueError, OSError])
+def test_processes_that_cannot_connect_get_one_message(kind: type[Exception]) -> None:
+    with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: no route; check the"):
+        met(Mock(side_effect=kind("no route\nException raised from")), "waiting")
+
+
+def test_each_process_of_this_machine_is_told_where_the_others_are() -> None:
+    place = MeetingPlace(3)
+    directions = place.directions(2)
+    assert directions.pop("GLOO_SOCKET_IFNAME", "lo") in ("lo", "lo0")
+    assert directions == {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(place.store.port),
+        "WORLD_SIZE": "3",
+        "LOCAL_WORLD_SIZE": "3",
+        "RANK": "2",
+        "LOCAL_RANK": "2",
+    }
 
 
 def test_processes_may_take_minutes_to_come() -> None:
