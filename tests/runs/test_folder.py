@@ -249,3 +249,15 @@ def test_a_run_that_was_validated_twice_was_not_cut_off_before_its_first_state(
         log.write("validation", {"step": step}, {})
     log.close()
     assert run.was_cut_off("seed: 1\n") == cut_off
+
+
+@pytest.mark.parametrize("left", ["states/step-00000001.safetensors", "finished.json"])
+def test_a_run_with_a_state_or_a_mark_was_not_cut_off(left: str, tmp_path: Path) -> None:
+    """So --resume-or-start does not replace a finished run whose states were removed to make room."""
+    run = RunFolder(tmp_path)
+    run.make()
+    run.begin("seed: 1\n")
+    run.model.touch()
+    assert run.was_cut_off("seed: 1\n")
+    (tmp_path / left).touch()
+    assert not run.was_cut_off("seed: 1\n")
