@@ -20,7 +20,7 @@ from translate.runs.folder import RunFolder, open_folder
 from translate.runs.messages import describe, log_start, warn_of_settings
 from translate.runs.preparing import PreparedText, helpers_for, plan_batches, prepare_text, training_set, with_max_ratio
 from translate.runs.result import BestModel, finish, origin
-from translate.runs.resuming import is_place, progress_to_resume, refuse_changed_settings
+from translate.runs.resuming import START, is_place, progress_to_resume, refuse_changed_settings
 from translate.runs.starting import load_start, prepare_model
 from translate.system.allocation import keep_memory
 from translate.system.device import avoid_cudnn_attention, prepare_cpu, resolve_device, subnormals_are_zero
@@ -180,9 +180,12 @@ def choose_dtype(config: Config, device: torch.device, precision: str) -> torch.
 def refuse_different(identity: Mapping[str, Any], processes: Processes) -> None:
     """ConfigError if the processes were given different settings or text.
 
-    Where files are may differ, and so may the device and the number of threads.
+    Where files are may differ, and so may the device and the number of threads, but not whether a model is started
+    from, which is validated first.
     """
-    config = {key: value for key, value in flat(identity["config"]).items() if not is_place(key)}
+    settings = flat(identity["config"])
+    config = {key: value for key, value in settings.items() if not is_place(key)}
+    config[START] = settings[START] is not None
     given = json.dumps({**identity, "config": config}, sort_keys=True).encode()
     if not processes.agree_on(number_from(given)):
         raise ConfigError(

@@ -444,3 +444,18 @@ def test_processes_may_be_given_other_places_and_nothing_else(tiny: TinyProject)
     pipeline.refuse_different({"config": config_to_dict(tiny.config()), "train": ["2"]}, Recorder())
     assert seen[0] == seen[1]
     assert len(set(seen)) == 4
+
+
+def test_processes_start_from_a_model_all_or_none(tiny: TinyProject) -> None:
+    """Which is validated before training; the model may lie elsewhere for each of them."""
+    seen: list[float] = []
+
+    class Recorder(Processes):
+        def agree_on(self, number: float) -> bool:
+            seen.append(number)
+            return True
+
+    for start in ("one/model.safetensors", "two/model.safetensors", "null"):
+        config = tiny.config(f"training.start_from={start}")
+        pipeline.refuse_different({"config": config_to_dict(config)}, Recorder())
+    assert seen[0] == seen[1] != seen[2]
