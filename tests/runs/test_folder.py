@@ -46,7 +46,7 @@ def test_a_folder_whose_name_is_too_long(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"updates": 1e999}', '{"updates": null}'])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"updates": 1e999}', '{"updates": null}', "[" * 100_000])
 def test_a_mark_that_is_damaged_is_none(content: str, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     assert run.finished_after() is None
@@ -77,6 +77,17 @@ def test_checkpoints_may_be_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert is_found(RunFolder(tmp_path / "checkpoints" / "run"))
     assert is_found(RunFolder(tmp_path / "large disk" / "run"))
     assert not is_found(RunFolder(tmp_path / "run"))
+
+
+def test_a_link_to_a_run_in_checkpoints_that_are_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
+    run = finished_run(tmp_path / "another disk" / "run")
+    (tmp_path / "large disk").mkdir()
+    (tmp_path / "checkpoints").symlink_to(tmp_path / "large disk", target_is_directory=True)
+    linked = RunFolder(tmp_path / "checkpoints" / "linked")
+    linked.path.symlink_to(run.path, target_is_directory=True)
+    assert newest_model() == linked.model
+    assert is_found(linked)
 
 
 def test_a_run_begins_with_nothing_of_the_one_before(tmp_path: Path) -> None:
