@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 from tiny_project import Call, Outcome, Project, write_lines
 
-from translate.commands.evaluate import main, warn_of_text
+from translate.commands.evaluate import further_references, main, warn_of_text
 from translate.commands.train import main as train
 from translate.data.corpus import TextInMemory
 from translate.data.lines import read_lines
@@ -378,6 +378,12 @@ def test_further_references_are_checked_like_the_first(
     assert (said.code, said.err.count(message)) == (code, 1), said.err
 
 
+def test_some_lines_of_further_references_may_be_blank(tmp_path: Path) -> None:
+    text = TextInMemory("test", ["uno", "dos", "tres"], ["a", "b", "c"], "1", "2", "")
+    further = write_lines(tmp_path / "further", ["one", "", "three"])
+    assert further_references(further, text)[1] == ["one", "", "three"]
+
+
 def test_translations_have_a_line_for_each_of_the_reference_file(
     run: Callable[..., Outcome], project: Project, tmp_path: Path
 ) -> None:
@@ -556,6 +562,25 @@ def test_a_report_replaces_nothing_that_is_read(name: str, call: Call, project: 
         "name another file: --json FILE",
     )
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_translations_that_are_a_link_to_what_is_read_replace_nothing(
+    run: Callable[..., Outcome], project: Project, tmp_path: Path
+) -> None:
+    """Though the report is an earlier one, and may be replaced."""
+    source, reference = (shutil.copy(project.corpus / name, tmp_path / name) for name in ("test.es", "test.it"))
+    arguments = ("--source", source, "--reference", reference, "--search", "greedy")
+    assert run(*arguments).code == 0
+    translations = tmp_path / "report.txt"
+    translations.unlink()
+    translations.symlink_to(source)
+    before = source.read_bytes()
+    refused(
+        run(*arguments),
+        f"the report {tmp_path}/report.json and its translations report.txt would overwrite each other or an input "
+        "file; name another file: --json FILE",
+    )
+    assert source.read_bytes() == before
 
 
 def test_a_working_directory_that_may_not_be_entered(
