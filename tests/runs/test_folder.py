@@ -170,6 +170,17 @@ def test_files_are_somebodys_own_unless_a_run_wrote_the_config(name: str, tmp_pa
     assert run.files_of_others() == []
 
 
+def test_a_config_that_cannot_be_read_may_be_somebodys_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    run = RunFolder(tmp_path)
+    run.config.touch()
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(CheckpointError, match="Permission denied; choose another folder"):
+        run.files_of_others()
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "states/step-00000001.safetensors", "finished.json"])
 def test_a_folder_is_taken_by_a_run_and_by_what_is_left_of_a_finished_one(name: str, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
