@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from translate.config.schema import Config
 from translate.errors import TrainingError
 from translate.model_file import SavedModel
 from translate.runs.folder import RunFolder
-from translate.runs.result import BestModel, finish
+from translate.runs.result import BestModel, finish, origin
+from translate.system.paths import commit
 from translate.training.progress import Progress, Validation
 from translate.training.writer import Writer
 
@@ -116,3 +118,20 @@ def test_a_model_file_says_what_was_measured_and_has_the_weights_of_then(
     }
     assert (found.config, found.source, found.target) == (saved.config, GERMAN, ENGLISH)
     assert all(torch.equal(found.weights[name], weight) for name, weight in saved.weights.items())
+
+
+def test_where_a_model_comes_from() -> None:
+    parts = (SimpleNamespace(variant="sha256 1"), SimpleNamespace(variant="sha256 2"))
+    text: Any = SimpleNamespace(
+        train=SimpleNamespace(variant="2 corpora", parts=parts), valid=SimpleNamespace(variant="sha256 3")
+    )
+    learner: Any = SimpleNamespace(device=torch.device("cpu"), update=SimpleNamespace(dtype=torch.bfloat16))
+    assert origin(text, learner) == {
+        "train": "2 corpora",
+        "train_parts": ["sha256 1", "sha256 2"],
+        "valid": "sha256 3",
+        "commit": commit(),
+        "torch": torch.__version__,
+        "device": "cpu",
+        "dtype": "bfloat16",
+    }
