@@ -430,32 +430,31 @@ def test_where_patience_ends_a_run_the_mean_is_measured_too(
     assert "training.average_last" not in said
 
 
+class Recorder(Processes):
+    """Keeps the numbers that the processes are to agree on."""
+
+    def __init__(self) -> None:
+        self.numbers: list[float] = []
+
+    def agree_on(self, number: float) -> bool:
+        self.numbers.append(number)
+        return True
+
+
 def test_processes_may_be_given_other_places_and_nothing_else(tiny: TinyProject) -> None:
-    seen: list[float] = []
-
-    class Recorder(Processes):
-        def agree_on(self, number: float) -> bool:
-            seen.append(number)
-            return True
-
+    processes = Recorder()
     places = (f"output={tiny.folder}/other", f"data.cache={tiny.folder}/cache", "data.root=elsewhere", "threads=3")
     for overrides in ((), places, ("data.filter.max_tokens=9",), ("training.checkpoint_every=5",)):
-        pipeline.refuse_different({"config": config_to_dict(tiny.config(*overrides)), "train": ["1"]}, Recorder())
-    pipeline.refuse_different({"config": config_to_dict(tiny.config()), "train": ["2"]}, Recorder())
-    assert seen[0] == seen[1]
-    assert len(set(seen)) == 4
+        pipeline.refuse_different({"config": config_to_dict(tiny.config(*overrides)), "train": ["1"]}, processes)
+    pipeline.refuse_different({"config": config_to_dict(tiny.config()), "train": ["2"]}, processes)
+    assert processes.numbers[0] == processes.numbers[1]
+    assert len(set(processes.numbers)) == 4
 
 
 def test_processes_start_from_a_model_all_or_none(tiny: TinyProject) -> None:
     """Which is validated before training; the model may lie elsewhere for each of them."""
-    seen: list[float] = []
-
-    class Recorder(Processes):
-        def agree_on(self, number: float) -> bool:
-            seen.append(number)
-            return True
-
+    processes = Recorder()
     for start in ("one/model.safetensors", "two/model.safetensors", "null"):
         config = tiny.config(f"training.start_from={start}")
-        pipeline.refuse_different({"config": config_to_dict(config)}, Recorder())
-    assert seen[0] == seen[1] != seen[2]
+        pipeline.refuse_different({"config": config_to_dict(config)}, processes)
+    assert processes.numbers[0] == processes.numbers[1] != processes.numbers[2]
