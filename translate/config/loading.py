@@ -5,24 +5,12 @@ what a config may contain.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
-from translate.config.data import Corpus
-from translate.config.key_paths import KeyPath, dotted
-from translate.config.keys import (
-    fields_named,
-    is_path,
-    items_below,
-    kind_of,
-    must_be_section,
-    sections_below,
-    sections_of,
-    show,
-)
+from translate.config.keys import fields_named, items_below, sections_below, show
+from translate.config.merging import contradicted, expand_home, merge, place_of, plain_values
 from translate.config.problems import check
 from translate.config.schema import Config
 from translate.config.section import Section
@@ -51,12 +39,12 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         except ConfigError as error:
             problems.append(str(error))
             continue
-        if hidden := _hidden(overriding, setting, override.partition("=")[0].count(".") + 1):
-            problems.append(f"{setting.place}: contradicts {hidden.place}; leave one of them out")
-        overriding = _merge(overriding, setting, ())
-    given = _merge(given, overriding, (Config,))
+        if earlier := contradicted(overriding, setting, override.partition("=")[0].count(".") + 1):
+            problems.append(f"{setting.place}: contradicts {earlier.place}; leave one of them out")
+        overriding = merge(overriding, setting, ())
+    given = merge(given, overriding, (Config,))
 
-    config, more = check(_plain(given, (Config,), problems), lambda key_path: _place(given, key_path))
+    config, more = check(plain_values(given, (Config,), problems), lambda key_path: place_of(given, key_path))
     problems += more
     if problems or config is None:
         raise ConfigError(_report(problems, str(path)))
@@ -110,20 +98,19 @@ def _read(path: Path, readers: tuple[Path, ...], problems: list[str]) -> Given:
         raise ConfigError(f"{path}: extends itself: {' → '.join(file.name for file in circle)}")
     given = read_yaml(path, problems)
     if not isinstance(given.value, dict):
-        raise ConfigError(
-            f"{given.place}: given {show(_plain(given, (), problems))}, allowed: sections such as 'model:', or nothing"
-        )
+        found = show(plain_values(given, (), problems))
+        raise ConfigError(f"{given.place}: given {found}, allowed: sections such as 'model:', or nothing")
     extends = given.value.pop("extends", None)
     if extends is None:
         return given
     if not isinstance(extends.value, str):
-        problems.append(f"{extends.place}: extends: given {show(_plain(extends, (), problems))}, allowed: a path")
+        problems.append(f"{extends.place}: extends: given {show(plain_values(extends, (), problems))}, allowed: a path")
         return given
     try:
-        inherited = _read(folder_of(path) / _expand_home(extends.value), (*readers, resolved(path)), problems)
+        inherited = _read(folder_of(path) / expand_home(extends.value), (*readers, resolved(path)), problems)
     except ConfigError as error:
         raise ConfigError(f"{extends.place}: extends: {error}") from None
-    return _merge(inherited, given, (Config,))
+    return merge(inherited, given, (Config,))
 
 
 def _override(override: str, problems: list[str]) -> Given:
@@ -155,100 +142,6 @@ def _override(override: str, problems: list[str]) -> Given:
     return given
 
 
-def _hidden(earlier: Given, later: Given, depth: int) -> Given | None:
-    """A single value of earlier overrides that a later one would drop without a word, as `a=1 a.b=2` would drop 1.
-
-    `depth` is how many keys the later one names: at the last of them, it may replace a value, as `a=1 a={b: 2}` does.
-    """
-    if not isinstance(later.value, dict) or earlier.value is None:
-        return None
-    if not isinstance(earlier.value, dict):
-        return earlier if depth else None
-    both = (_hidden(earlier.value[key], later.value[key], depth - 1) for key in earlier.value if key in later.value)
-    return next(filter(None, both), None)
-
-
-def _merge(base: Given, child: Given, sections: Sequence[type[Section]]) -> Given:
-    """`child` merged over `base`, key by key.
-
-    `sections` are those that the schema allows here. If `child` chooses one of them by `kind`, keys of `base` that only
-    others have are dropped. A corpus of another text replaces that of `base`: weight and vocabulary belong to the text.
-    Where `base` has a single value in place of a section, that value stays, whatever `child` has there: the check is to
-    report it.
-    """
-    if not (isinstance(base.value, dict) and isinstance(child.value, dict)):
-        return child
-    given = {key for key, item in child.value.items() if item.value is not None}
-    if Corpus in sections and ("split" in given or {"source", "target"} <= given):
-        return child
-    kind = child.value["kind"].value if "kind" in child.value else None
-    if chosen := [section for section in sections if kind is not None and kind_of(section) == kind]:
-        # Settings of the old kind would be unknown keys of the new one, and `child` could not remove them.
-        base = _drop_other_kinds(base, chosen, sections)
-    merged = dict(base.value)
-    for key, value in child.value.items():
-        if key not in merged:
-            merged[key] = value
-        elif isinstance(merged[key].value, dict | NoneType) or not must_be_section(key, sections):
-            merged[key] = _merge(merged[key], value, sections_below(key, sections))
-    return Given(merged, child.place, child.folder)
-
-
-def _drop_other_kinds(given: Given, chosen: Sequence[type[Section]], known: Sequence[type[Section]]) -> Given:
-    """`given` without the keys, at any depth, that sections in `known` have but none in `chosen`. Unknown keys stay."""
-    if not (chosen and isinstance(given.value, dict)):
-        return given
-    kept = {
-        key: _drop_other_kinds(child, sections_below(key, chosen), sections_below(key, known))
-        for key, child in given.value.items()
-        if fields_named(key, chosen) or not fields_named(key, known)
-    }
-    return Given(kept, given.place, given.folder)
-
-
-def _plain(given: Given, sections: Sequence[type[Section]], problems: list[str], at: KeyPath = ()) -> Any:
-    """The values alone, with paths made absolute and the default `kind` filled in where a section leaves it out.
-
-    `at` is where in the config they are. What is wrong with a path of a file or folder is added to `problems`.
-    """
-    if isinstance(given.value, list):
-        return [_plain(item, sections, problems, (*at, number)) for number, item in enumerate(given.value)]
-    if not isinstance(given.value, dict):
-        return given.value
-    values: dict[str, Any] = {}
-    for key, child in given.value.items():
-        below = items_below if isinstance(child.value, list) else sections_below
-        values[key] = _plain(child, below(key, sections), problems, (*at, key))
-        fields = fields_named(key, sections)
-        if isinstance(child.value, str) and any(map(is_path, fields)):
-            try:
-                values[key] = str(_absolute(child.value, child.folder))
-            except ConfigError as error:
-                problems.append(f"{child.place}: {dotted((*at, key))}: {error}")
-        for field in fields:
-            if isinstance(child.value, dict) and len(sections_of(field)) > 1:
-                values[key].setdefault("kind", field.default.kind)
-    return values
-
-
-def _absolute(path: str, folder: Path) -> Path:
-    if not path:  # as from an empty variable of a template; it would mean the folder itself
-        raise ConfigError("an empty path; leave the key out for its default")
-    whole = folder / _expand_home(path)
-    # A symbolic link keeps its own name, because that may say how the file is compressed (.gz), while the name of the
-    # file that it points to may be a mere digest.
-    return resolved(whole) if whole.name in ("", "..") else resolved(whole.parent) / whole.name
-
-
-def _expand_home(path: str) -> Path:
-    if re.search(r"(^|/)(\$\w+|\$\{\w+\})(/|$)", path):
-        raise ConfigError(f"{path}: variables of the environment are not expanded; ~/ is your home folder")
-    try:
-        return Path(path).expanduser() if path.startswith("~/") else Path(path)
-    except RuntimeError as error:  # as in a container, for a user that the system does not know
-        raise ConfigError(f"{path}: the home folder is not known; set HOME, or write the whole path") from error
-
-
 def _complete(config: Config, name: str) -> Config:
     """The config with `best` filled in, and with paths in the project where the default is null or relative."""
     root = project_root()
@@ -260,16 +153,6 @@ def _complete(config: Config, name: str) -> Config:
     return config.model_copy(
         update={"output": config.output or checkpoints() / name, "data": data, "training": training}
     )
-
-
-def _place(given: Given, path: KeyPath) -> str | None:
-    """Where the value at `path` was written; None if it was not."""
-    for key in path:
-        in_list = isinstance(given.value, list) and isinstance(key, int)
-        if not (in_list or (isinstance(given.value, dict) and key in given.value)):
-            return None
-        given = given.value[key]
-    return given.place
 
 
 def _report(problems: list[str], where: str) -> str:
