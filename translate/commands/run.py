@@ -83,7 +83,7 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
         end = code_and_message(error, interrupted=ctrl_c.came)
         if end is None:
             raise
-        if isinstance(error, OSError):  # of standard output
+        if isinstance(error, OSError):  # Standard output may be what has failed.
             drop_output()
         code, message = end
         if message:
