@@ -25,6 +25,7 @@ from translate.runs.starting import load_start, prepare_model
 from translate.system.allocation import keep_memory
 from translate.system.device import avoid_cudnn_attention, prepare_cpu, resolve_device, subnormals_are_zero
 from translate.system.precision import autocast, resolve_precision
+from translate.system.storage import tensors_sha256
 from translate.system.threads import own_threads
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
@@ -107,7 +108,7 @@ def train_together(
     text_seconds = time.perf_counter() - started
 
     identity = {"config": config_to_dict(config), **text.identity()}
-    refuse_different(identity, processes)
+    refuse_different(identity, start, processes)
     precision = config.training.precision
     reached = None  # the progress of a resumed run
     if resume:
@@ -177,20 +178,18 @@ def choose_dtype(config: Config, device: torch.device, precision: str) -> torch.
     return resolve_precision(precision, device, rows=rows, width=config.model.d_model)
 
 
-def refuse_different(identity: Mapping[str, Any], processes: Processes) -> None:
-    """ConfigError if the processes were given different settings or text.
+def refuse_different(identity: Mapping[str, Any], start: SavedModel | None, processes: Processes) -> None:
+    """ConfigError if the processes were given different settings, text or weights to start from.
 
-    Where files are may differ, and so may the device and the number of threads, but not whether a model is started
-    from, which is validated first.
+    Where files are may differ, and so may the device and the number of threads.
     """
-    settings = flat(identity["config"])
-    config = {key: value for key, value in settings.items() if not is_place(key)}
-    config[START] = settings[START] is not None
+    config = {key: value for key, value in flat(identity["config"]).items() if not is_place(key)}
+    config[START] = start and tensors_sha256(start.weights)
     given = json.dumps({**identity, "config": config}, sort_keys=True).encode()
     if not processes.agree_on(number_from(given)):
         raise ConfigError(
-            "the processes of this run have different settings or text; give all of them the same config, overrides "
-            "and files"
+            "the processes of this run have different settings, text or models to start from; give all of them the "
+            "same config, overrides and files"
         )
 
 

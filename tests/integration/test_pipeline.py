@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from saved_models import save_model
 from tiny_runs import TinyProject, assert_same_tensors, at_call, calls_of, newest_state, rows, sentences, trainer_of
 from torch import Tensor
 
@@ -445,16 +446,20 @@ def test_processes_may_be_given_other_places_and_nothing_else(tiny: TinyProject)
     processes = Recorder()
     places = (f"output={tiny.folder}/other", f"data.cache={tiny.folder}/cache", "data.root=elsewhere", "threads=3")
     for overrides in ((), places, ("data.filter.max_tokens=9",), ("training.checkpoint_every=5",)):
-        pipeline.refuse_different({"config": config_to_dict(tiny.config(*overrides)), "train": ["1"]}, processes)
-    pipeline.refuse_different({"config": config_to_dict(tiny.config()), "train": ["2"]}, processes)
+        identity = {"config": config_to_dict(tiny.config(*overrides)), "train": ["1"]}
+        pipeline.refuse_different(identity, None, processes)
+    pipeline.refuse_different({"config": config_to_dict(tiny.config()), "train": ["2"]}, None, processes)
     assert processes.numbers[0] == processes.numbers[1]
     assert len(set(processes.numbers)) == 4
 
 
-def test_processes_start_from_a_model_all_or_none(tiny: TinyProject) -> None:
-    """Which is validated before training; the model may lie elsewhere for each of them."""
+def test_processes_start_from_one_model_all_or_none(tiny: TinyProject) -> None:
+    """Which is validated before training; it may lie elsewhere for each of them."""
     processes = Recorder()
-    for start in ("one/model.safetensors", "two/model.safetensors", "null"):
-        config = tiny.config(f"training.start_from={start}")
-        pipeline.refuse_different({"config": config_to_dict(config)}, processes)
-    assert processes.numbers[0] == processes.numbers[1] != processes.numbers[2]
+    for name, seed in (("one", 1), ("two", 1), ("three", 2)):
+        model = save_model(tiny.folder / f"{name}.safetensors", seed)
+        config = tiny.config(f"training.start_from={model}")
+        pipeline.refuse_different({"config": config_to_dict(config)}, SavedModel.load(model), processes)
+    pipeline.refuse_different({"config": config_to_dict(tiny.config())}, None, processes)
+    assert processes.numbers[0] == processes.numbers[1]
+    assert len(set(processes.numbers)) == 3

@@ -384,8 +384,8 @@ def test_different_settings_or_text_are_refused_by_all(setting: str, tiny: TinyP
     codes, said = ended(launch(2, *script, folder=tiny.folder, further=[places, (setting,)]), tiny.folder)
     assert codes == [2, 2], said
     assert [line for line in "".join(said).split("\n") if line.startswith("error: ")] == [
-        "error: the processes of this run have different settings or text; give all of them the same config, "
-        "overrides and files"
+        "error: the processes of this run have different settings, text or models to start from; give all of them the "
+        "same config, overrides and files"
     ]
 
 

@@ -123,7 +123,7 @@ def test_a_flipped_bit_in_a_tensor(path: Path) -> None:
 
 
 def test_a_file_that_is_replaced_while_it_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    digest = storage._digest
+    digest = storage.tensors_sha256
 
     def replace_first(*content: Any) -> str:
         monkeypatch.undo()
@@ -132,7 +132,7 @@ def test_a_file_that_is_replaced_while_it_is_read(path: Path, monkeypatch: pytes
         os.utime(path, ns=(written + 1, written + 1))  # Clocks of file systems may be coarse.
         return "of neither" + digest(*content)
 
-    monkeypatch.setattr(storage, "_digest", replace_first)
+    monkeypatch.setattr(storage, "tensors_sha256", replace_first)
     found, values = read_tensors(path)
     assert (found["weight"].tolist(), values) == ([1, 1, 1], {"name": "newer"})
 

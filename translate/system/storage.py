@@ -33,7 +33,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str
     """
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(values, ensure_ascii=False)
-    metadata = {VALUES: text, DIGEST: _digest(stored, text)}
+    metadata = {VALUES: text, DIGEST: tensors_sha256(stored, text)}
     try:
         with atomic_file(path) as file:
             # Not `save`, which copies everything into one bytes object, and blocks all other threads meanwhile.
@@ -101,7 +101,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         values: dict[str, Any] = json.loads(metadata[VALUES])
     except (ValueError, RecursionError) as error:  # of nesting without an end
         raise CheckpointError(f"{path} is damaged: its metadata cannot be read ({error})") from error
-    if _digest(tensors, metadata[VALUES]) != metadata[DIGEST]:
+    if tensors_sha256(tensors, metadata[VALUES]) != metadata[DIGEST]:
         raise CheckpointError(f"{path} is damaged, or was changed by another program: its checksum does not match")
     return tensors, values
 
@@ -114,7 +114,8 @@ def _modified(path: Path) -> int | None:
         return None
 
 
-def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
+def tensors_sha256(tensors: Mapping[str, Tensor], text: str = "") -> str:
+    """The SHA-256 of tensors with their names, and of a text, as hexadecimal digits."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         tensor = tensors[name]
