@@ -351,7 +351,8 @@ def test_several_references(run: Callable[..., Outcome], project: Project, tmp_p
     short = write_lines(tmp_path / "short", ["il gatto"])
     said = run("--source", source, "--reference", reference, "--reference", short)
     assert said.err.endswith(
-        f"error: {short} has 1 lines, but test.es / test.it has 20; they must have the same number\n"
+        f"error: {short} has 1 lines, but test.es / test.it has 20; they must have the same number. They seem to "
+        "diverge near line 2:\n  source: 'come verde también verde'\n  target: (no more lines)\n"
     )
     assert said.code == 2
 

@@ -290,9 +290,16 @@ def test_given_translations_are_scored(
         found = translate("--score", file, stdin=joined(some).encode())
         assert (found.code, found.err) == (2, f"error: {file} has 3 lines, {said}; it needs one for each input line\n")
         assert found.out
-        message = f"{file} has 3 lines, but the input has {len(some)}; it needs one for each input line"
+        message = (
+            f"{file} has 3 lines, but the input has {len(some)}; it needs one for each input line. "
+            f"They seem to diverge near line {min(len(some), 3) + 1}:\n"
+            f"  source: {'(no more lines)' if len(some) == 2 else repr('el')}\n"
+            f"  target: {repr('cane') if len(some) == 2 else '(no more lines)'}"
+        )
         for known in (some, ["--input", write_lines(tmp_path / "in", some)]):
             assert translate("--score", file, *known) == Outcome(2, "", f"error: {message}\n")
+    found = translate("--score", file, "--input", write_lines(tmp_path / "in", []))
+    assert found.err.endswith("near line 1:\n  source: (no more lines)\n  target: 'il gatto'\n")
     found = translate(
         "--score", write_lines(tmp_path / "three", ["il"] * 3), "--max-source", "1", "el", "el", "el gato"
     )

@@ -210,6 +210,14 @@ def test_sources_that_validations_do_not_read_to_the_end_are_warned_of(
     assert "val: pairs of which validations read only the first decoding.max_source (5) tokens: " in caplog.text
 
 
+@pytest.mark.parametrize("max_source", [5, 6])
+def test_lines_longer_than_in_training_are_warned_of_if_validations_read_them_to_the_end(
+    max_source: int, tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(tiny.config("data.filter.max_tokens=5", f"decoding.max_source={max_source}", "training.max_steps=1"))
+    assert ("val: pairs longer than any trained on (data.filter.max_tokens is 5): " in caplog.text) == (max_source > 5)
+
+
 def test_validation_text_is_never_filtered(
     tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -141,18 +141,20 @@ def further_references(path: Path, text: "TextInMemory") -> tuple[str, list[str]
 
     Warns if they are the sources themselves.
     """
+    from translate.data.corpus import divergence
     from translate.data.digest import abridged, text_sha256
     from translate.data.lines import read_lines
 
     lines = read_lines(path)
     while len(lines) > len(text.source) and not lines[-1].strip():  # ignored at the end of the other files, too
         lines.pop()
-    if len(lines) != len(text.source):
-        raise DataError(
-            f"{path} has {len(lines)} lines, but {text.name} has {len(text.source)}; they must have the same number"
-        )
     if not any(map(str.strip, lines)):
         raise DataError(f"{path} has no text. It needs one sentence per line.")
+    if len(lines) != len(text.source):
+        raise DataError(
+            f"{path} has {len(lines)} lines, but {text.name} has {len(text.source)}; they must have the same number. "
+            f"{divergence(text.source, lines)}"
+        )
     if lines == text.source:
         log.warning("%s: the reference is the same text as the source, so what is not translated scores, too", path)
     return f"{path.name}, {abridged(text_sha256(lines))}", lines

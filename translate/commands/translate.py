@@ -73,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def translate(args: argparse.Namespace) -> None:
     """Read, translate or score, and write: one line for each line of input or, with --n-best, up to n rows."""
     from translate.data.corpora import corpora_of
+    from translate.data.corpus import divergence
     from translate.system.allocation import keep_memory, release_memory
     from translate.translator import Translator
 
@@ -80,7 +81,8 @@ def translate(args: argparse.Namespace) -> None:
     refuse_what_is_no_sentence(args)
     source, given = given_lines(args), file_lines(args.score) if args.score else None
     if source is not None and given is not None and len(source) != len(given):
-        raise unequal(args.score, given, f"but the input has {len(source)}")
+        error = unequal(args.score, given, f"but the input has {len(source)}")
+        raise DataError(f"{error}. {divergence(source, given)}")
     checkpoints = models_of(args)
     refuse_to_replace(args.output, files_in_use(args, checkpoints, from_stdin=source is None))
     keep_memory()

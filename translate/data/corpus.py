@@ -88,12 +88,9 @@ def open_pair(source: Path, target: Path, name: str | None = None) -> TextPair:
     counts = [side.lines - left_out for side in sides]
     lines = FileText(source, counts[0], sides[0].version), FileText(target, counts[1], sides[1].version)
     if counts[0] != counts[1]:
-        line = _first_misaligned_line(*lines)
         raise DataError(
             f"{source} has {sides[0].lines} lines, {target} has {sides[1].lines}; they must correspond line by line. "
-            f"They seem to diverge near line {line}:\n"
-            f"  source: {_excerpt(lines[0], line)}\n"
-            f"  target: {_excerpt(lines[1], line)}"
+            f"{divergence(*lines)}"
         )
     hashes = sides[0].sha256(left_out), sides[1].sha256(left_out)
     name = name or f"{source.name} / {target.name}"
@@ -123,6 +120,16 @@ class _File:
         """The digest of the lines except the last `left_out`. To be called once."""
         self._digest.add(self.blank_end[: len(self.blank_end) - left_out])
         return self._digest.hexdigest()
+
+
+def divergence(source: Text, target: Text) -> str:
+    """For messages: where texts of unequal line counts seem to be no longer aligned."""
+    line = _first_misaligned_line(source, target) if len(source) and len(target) else 1
+    return (
+        f"They seem to diverge near line {line}:\n"
+        f"  source: {_excerpt(source, line)}\n"
+        f"  target: {_excerpt(target, line)}"
+    )
 
 
 def _first_misaligned_line(source: Text, target: Text) -> int:

@@ -79,7 +79,9 @@ def warn_of_translations(text: PreparedText, config: Config) -> None:
         log.warning("%s: %s", train.name, warning)
     warn_of_shifts(text.train_set.source.lengths, text.train_set.target.lengths, train)
     warn_of_shifts(text.valid_set.source.lengths, text.valid_set.target.lengths, valid)
-    warn_of_long_lines(text.valid_set, valid, config.data.filter.max_tokens)
+    most = config.data.filter.max_tokens
+    if config.decoding.max_source > most:  # Otherwise, validations read no more than that of any line.
+        warn_of_long_lines(text.valid_set, valid, most)
     blank = blanks_warning(sum(not line.strip() for line in valid.target), len(valid.target))
     for warning in filter(None, (blank, *text_warnings(valid.source, valid.target, text.codecs[1].language))):
         log.warning("%s: %s", valid.name, warning)
