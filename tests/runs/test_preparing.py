@@ -1,9 +1,32 @@
-"""How many processes help to prepare the text of a run."""
+"""The text of a run: what tells it from any other, and how many processes help to prepare it."""
+
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
+from translate.config.text import TextConfig
+from translate.data.cache import CorpusCache
+from translate.data.corpus import TextInMemory, TextPart
 from translate.runs import preparing
+from translate.text.build import build_codecs
+
+
+def test_text_that_differs_in_anything_has_another_identity(tmp_path: Path) -> None:
+    text = TextInMemory("train", ["a"], ["b"], "1", "2", "", parts=(TextPart("a", 1, 1),))
+    config = TextConfig.model_validate({"tokenizer": {"kind": "char"}})
+    codecs, others = (build_codecs(config, ("de", "en"), [line], [line]) for line in ("a", "b"))
+    encoded = CorpusCache(tmp_path).dataset(codecs, text)
+    same = preparing.PreparedText(text, text, codecs, encoded, encoded)
+    changed = (replace(text, source_sha256="3"), replace(text, target_sha256="3"))
+    found = [
+        same,
+        *(replace(same, train=train) for train in (*changed, replace(text, parts=(TextPart("a", 1, 2),)))),
+        *(replace(same, valid=valid) for valid in changed),
+        *(replace(same, codecs=pair) for pair in ((others[0], codecs[1]), (codecs[0], others[1]))),
+    ]
+    assert len({str(each.identity()) for each in found}) == 8
 
 
 @pytest.mark.parametrize(
