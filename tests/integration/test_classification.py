@@ -26,6 +26,14 @@ def tiny_labelled(tmp_path: Path) -> TinyProject:
     return TinyProject(corpus, tmp_path)
 
 
+def test_labels_are_not_judged_as_translations(tiny_labelled: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    for path in tiny_labelled.corpus.iterdir():
+        lines = path.read_text(encoding="utf-8").splitlines()
+        path.write_text("".join(f"a_label_of_one_word_{line} .\n" for line in lines), encoding="utf-8")
+    train(tiny_labelled.config(*LABELLED, "training.max_steps=1"))
+    assert "references" not in caplog.text
+
+
 VARIANTS = {
     "words": (),
     "merges left out": ("text.tokenizer={kind: bpe, vocab_size: 20, dropout: 0.3}", "training.max_epochs=8"),
