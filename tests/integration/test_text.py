@@ -163,6 +163,15 @@ def test_pairs_that_exceed_a_batch_are_counted(tiny: TinyProject, caplog: pytest
     assert "in a batch of its own" not in caplog.text
 
 
+def test_updates_and_padding_are_told_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    corpus, lines = tiny.folder / "corpus", ["a", "a b c"] * 2
+    for split in ("train", "val"):
+        write_split(corpus, split, lines, lines)
+    train(tiny.config(f"data.root={corpus}", "training.max_steps=1"))
+    assert "train: updates per epoch: 1, padding: 25.0%" in caplog.messages
+
+
 def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "translate")
     source, target = sentences(100, seed=1)
@@ -181,7 +190,8 @@ def test_whether_languages_share_a_vocabulary_is_said(
 ) -> None:
     caplog.set_level("INFO", "translate")
     train(tiny.config(f"text.joint_vocabulary={joint}", "training.max_steps=1"))
-    assert re.search(rf"model: [\d,]+ parameters, {told}; training on cpu, ", caplog.text)
+    said = rf"model: [\d,]+ parameters, {told}; training on cpu, 1 CPU thread\(s\), in float32"
+    assert any(re.fullmatch(said, message) for message in caplog.messages)
 
 
 def test_validation_text_without_spaces_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
