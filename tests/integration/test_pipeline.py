@@ -323,6 +323,12 @@ def test_training_uses_the_model_without_what_the_settings_switch_off(
     assert set(itertools.chain.from_iterable(found)) == explicit
 
 
+def test_the_arithmetic_of_a_run_is_said(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    train(tiny.config("training.max_steps=1", "training.precision=bfloat16"))
+    assert "; training on cpu, 1 CPU thread(s), in bfloat16\n" in caplog.text
+
+
 def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     for steps, warned in (5, False), (4, True):
         train(tiny.config(f"training.max_steps={steps}"), overwrite=True)
@@ -335,6 +341,7 @@ def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest
     [
         (("training.max_steps=5", "training.validate_every=2"), 3, ", or set training.validate_every to 1 or less"),
         (("training.max_steps=5",), 1, ", or set training.validate_every to 2 or less"),
+        (("training.max_steps=2",), 1, ", or set training.validate_every to 1 or less"),
         (("training.max_epochs=2",), 2, ", or set training.validate_every to 4 or less"),
         (("training.max_steps=2", "training.validate_every=1"), 2, ""),
     ],

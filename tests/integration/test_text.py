@@ -204,6 +204,18 @@ def test_validation_text_without_spaces_is_warned_of(tiny: TinyProject, caplog: 
         assert (warning in caplog.text) == (apart == "")
 
 
+def test_validation_text_in_a_language_without_spaces_is_as_it_should_be(
+    tiny: TinyProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus = tiny.folder / "corpus"
+    source, target = sentences(20, seed=1)
+    write_split(corpus, "all", source, ["".join(line.split() * 3) for line in target])
+    named = f"{{source: {corpus}/all.de, target: {corpus}/all.en}}"
+    languages = ("data.target=ja", "text.tokenizer.kind=char", f"data.train={named}", f"data.valid={named}")
+    train(tiny.config(*languages, "training.max_steps=1"))
+    assert "references have no spaces" not in caplog.text
+
+
 def test_blank_references_for_validation_are_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     corpus = tiny.folder / "corpus"
     source, target = sentences(20, seed=1)
