@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import spacy
 from tiny_runs import TinyProject, assert_same_run, sentences
 
 from translate.pipeline import train
@@ -57,6 +58,16 @@ import torch
 print(torch.ones(1).item())
 """
     assert python(code) == "['A', 'cat', '.'] False\n1.0\n"
+
+
+def test_a_trained_model_of_spacy_may_use_pytorch(tmp_path: Path) -> None:
+    """Without it, spaCy could not load one of its transformers."""
+    spacy.blank("en").to_disk(tmp_path)
+    code = f"""
+from translate.text.words import WordTokenizer
+print(*WordTokenizer("en", model={str(tmp_path)!r}).tokenize(["A cat."]), "torch" in sys.modules)
+"""
+    assert python(code) == "['A', 'cat', '.'] True\n"
 
 
 def test_a_saved_model_translates_without_torchtext_and_without_the_corpus(tiny: TinyProject) -> None:
