@@ -204,6 +204,15 @@ def test_without_spacy_joining_works_and_cutting_says_what_is_missing(monkeypatc
         list(tokenizer.tokenize(["Hi."]))
 
 
+def test_pytorch_can_be_imported_after_spacy_could_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    _spacy_tokenizer.cache_clear()
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with pytest.raises(ConfigError, match="needs spaCy"):
+        WordTokenizer("en").check()
+    assert "torch" not in sys.modules
+
+
 def test_json_round_trip() -> None:
     tokenizer = WordTokenizer("de", "a_model", True, Spacing(joined=frozenset({("a", "b")})))
     assert tokenizer_from_dict(json.loads(json.dumps(tokenizer.to_dict()))) == tokenizer
