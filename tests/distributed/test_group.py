@@ -30,11 +30,15 @@ def group_of(rank: int, count: int) -> Group:
     return group
 
 
-@pytest.mark.parametrize(("nccl", "backend"), [(False, "gloo"), (True, "cpu:gloo,cuda:nccl")])
-def test_without_nccl_processes_still_meet(nccl: bool, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with PyTorch for CUDA on Windows."""
+@pytest.mark.parametrize(
+    ("cuda", "nccl", "backend"), [(True, False, "gloo"), (True, True, "cpu:gloo,cuda:nccl"), (False, True, "gloo")]
+)
+def test_without_nccl_processes_still_meet(
+    cuda: bool, nccl: bool, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with PyTorch for CUDA on Windows, or on a machine without a GPU, where NCCL is there and fails."""
     backends: list[str] = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(dist, "is_nccl_available", lambda: nccl)
     monkeypatch.setattr(dist, "init_process_group", lambda backend, **_: backends.append(backend))
     Group(None, 0, 1)
