@@ -57,6 +57,7 @@ PROCESSES_HERE = "the former must be at least 1 and at most the latter; start th
         ("LOCAL_WORLD_SIZE", "0", f"LOCAL_WORLD_SIZE=0 and WORLD_SIZE=2: {PROCESSES_HERE}"),
         ("LOCAL_WORLD_SIZE", "3", f"LOCAL_WORLD_SIZE=3 and WORLD_SIZE=2: {PROCESSES_HERE}"),
         ("MASTER_PORT", "99999", "MASTER_PORT=99999: it must be at least 1 and below 65536"),
+        ("MASTER_PORT", "65536", "MASTER_PORT=65536: it must be at least 1 and below 65536"),
         ("MASTER_PORT", "0", "MASTER_PORT=0: it must be at least 1 and below 65536"),
         ("MASTER_ADDR", "", "WORLD_SIZE, as for several processes, but not MASTER_ADDR; start the processes with "),
         ("MASTER_ADDR", "x" * 70, f"MASTER_ADDR='{'x' * 70}', which this machine cannot find ("),
