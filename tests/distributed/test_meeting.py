@@ -89,6 +89,12 @@ def test_processes_that_cannot_connect_get_one_message(kind: type[Exception]) ->
         met(Mock(side_effect=kind("no route\nException raised from")), "waiting")
 
 
+def test_a_short_wait_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    assert met(lambda: 7, "waiting") == 7
+    assert caplog.messages == []
+
+
 def test_each_process_of_this_machine_is_told_where_the_others_are() -> None:
     place = MeetingPlace(3)
     directions = place.directions(2)
