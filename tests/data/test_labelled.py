@@ -128,11 +128,12 @@ def test_a_split_that_is_not_held_in_memory(tmp_path: Path) -> None:
 
 
 def test_texts_and_labels_in_files_of_their_own(tmp_path: Path) -> None:
-    texts, labels = write(tmp_path / "texts", "Hund\ncat\n\n"), write(tmp_path / "labels", "de\n en\n\n")
+    texts = write(tmp_path / "texts", "Hund\ncat\nKatze\n\n")
+    labels = write(tmp_path / "labels", "de\n en\nde\n\n")
     text = read_texts_and_labels(texts, labels, known=("de", "en"))
-    assert (text.source, text.target, text.blank_end) == (["Hund", "cat"], ["de", "en"], 1)
+    assert (text.source, text.target, text.blank_end) == (["Hund", "cat", "Katze"], ["de", "en", "de"], 1)
     assert (text.name, text.unit) == ("texts / labels", "texts")
-    same = open_labelled(write(tmp_path / "same.tsv", "de\tHund\nen\tcat\n"))
+    same = open_labelled(write(tmp_path / "same.tsv", "de\tHund\nen\tcat\nde\tKatze\n"))
     assert (text.source_sha256, text.target_sha256) == (same.source_sha256, same.target_sha256)
     assert read_texts_and_labels(texts, labels, known=("de", "en", "fr")).variant == text.variant == same.variant
     with pytest.raises(DataError, match=re.escape(f"{labels}, line 2: the label 'en' does not occur in the training")):
