@@ -10,7 +10,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -143,6 +143,21 @@ def test_a_file_is_checked_first_and_then_read_as_it_is_translated(
     said = translate("--input", path)
     assert (said.code, said.out) == (2, "")
     assert f"{path}, line 2, byte 1: 0xff is not UTF-8" in said.err
+
+
+def test_a_file_that_grows_while_its_lines_are_counted_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(path: Path) -> Iterator[list[str]]:
+        yield LINES
+        write_lines(path, [*LINES, *LINES])
+
+    path = write_lines(tmp_path / "in", LINES)
+    with monkeypatch.context() as patch:
+        patch.setattr("translate.data.lines.read_blocks", read)
+        source = streams.file_lines(path)
+    with pytest.raises(DataError, match=f"{path} changed while it was being read"):
+        list(source)
 
 
 def test_standard_output_by_its_name_keeps_what_is_in_it(

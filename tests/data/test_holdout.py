@@ -197,6 +197,20 @@ def test_a_table_with_too_few_columns(tmp_path: Path) -> None:
         open_table(tmp_path / "table.tsv", (3, 1))
 
 
+def test_a_table_that_grows_while_it_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: Path) -> Iterator[str]:
+        yield "a\tb"
+        path.write_text("a\tb\nc\td\n")
+
+    table = tmp_path / "table.tsv"
+    table.write_text("a\tb\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(holdout, "lines_of", read)
+        source, _ = open_table(table, (1, 2))
+    with pytest.raises(DataError, match="changed while it was being read"):
+        list(source)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -2,6 +2,7 @@
 
 import errno
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from packed import write
 
 from translate.config.data import LabelledFilterConfig
 from translate.config.text import TextConfig
+from translate.data import labelled
 from translate.data.batching import make_batch
 from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory
@@ -122,6 +124,19 @@ def test_a_split_that_is_not_held_in_memory(tmp_path: Path) -> None:
     write(path, LINES * 2)
     with pytest.raises(DataError, match="changed while it was being read"):
         list(text.target)
+
+
+def test_a_file_that_grows_while_it_is_checked_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: Path) -> Iterator[str]:
+        yield from LINES.splitlines()
+        write(path, LINES * 2)
+
+    path = write(tmp_path / "train.tsv", LINES)
+    with monkeypatch.context() as patch:
+        patch.setattr(labelled, "lines_of", read)
+        text = open_labelled(path)
+    with pytest.raises(DataError, match="changed while it was being read"):
+        list(text.source)
 
 
 # --- two files -------------------------------------------------------------------------------------------------------
