@@ -428,5 +428,12 @@ def test_arguments_with_line_ends_of_windows_are_lines_like_others() -> None:
     assert streams.argument_lines(["el gato\n", "", "\n", "la casa\r\n\n"]) == ["el gato", "", "", "la casa", ""]
 
 
+def test_so_are_lines_of_standard_input_and_only_the_first_has_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = "\ufeffel gato\r\n\ufeff\r\r\nla casa\r".encode()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    lines = [line for arrived in streams.standard_input(10) for line in arrived]
+    assert lines == ["el gato", "\ufeff\r", "la casa"]
+
+
 def test_other_white_space_at_the_end_of_an_argument_stays_as_in_a_file() -> None:
     assert streams.argument_lines(["el gato \t\n"]) == ["el gato \t"]
