@@ -2,6 +2,7 @@
 
 import errno
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -22,6 +23,14 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_chunks_are_consecutive_lines() -> None:
     assert list(chunks(iter("abcde"), 2)) == [["a", "b"], ["c", "d"], ["e"]]
     assert list(chunks([], 2)) == []
+
+
+def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3}, raising=False)
+    assert pool.cores() == 2
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS and Windows
+    assert pool.cores() == 8
 
 
 def test_few_pieces_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +149,15 @@ def test_a_process_that_is_killed(started: list[subprocess.Popen[bytes]]) -> Non
         process.kill()
     with pytest.raises(DataError, match=r"^a tokenization process ended with exit code -9; if memory ran out, "):
         list(answers)
+
+
+def test_a_process_that_is_killed_while_it_answers(started: list[subprocess.Popen[bytes]]) -> None:
+    answers = mapped("x".__mul__, [1, 10_000_000], "growing")  # the latter more than a pipe holds
+    assert next(answers) == "x"
+    select.select([started[1].stdout], [], [])
+    started[1].kill()
+    with pytest.raises(DataError, match=r"^a tokenization process ended with exit code -9; if memory ran out, "):
+        next(answers)
 
 
 class Deadly:
