@@ -150,9 +150,9 @@ def test_training_text_that_was_tokenized_is_noticed_even_if_validation_text_is_
 def test_pairs_that_exceed_a_batch_are_counted(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "translate")
     corpus = tiny.folder / "corpus"
-    lines = ["a b c"] * 5 + ["a b c d e f g"] * 2
+    short, long = "a b c", "a b c d e f g"
     for split in ("train", "val"):
-        write_split(corpus, split, lines, lines)
+        write_split(corpus, split, [*[short] * 5, long, short], [*[short] * 5, long, long])
     train(tiny.config(f"data.root={corpus}", "training.batch.max_tokens=7", "training.max_steps=1"))
     assert (
         "train: pairs longer than training.batch.max_tokens (7), each in a batch of its own: 2; "
