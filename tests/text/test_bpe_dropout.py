@@ -35,37 +35,37 @@ def test_there_is_something_to_leave_out() -> None:
     assert CODEC.tokenize("lowest") == [" lowest"]
 
 
-def recut(codec: Codec, line: str, share: float, seed: int = 0) -> list[int]:
-    return BpeDropout(codec, share).recut(codec.encode([line])[0], Random(seed))
+def resegment(codec: Codec, line: str, share: float, seed: int = 0) -> list[int]:
+    return BpeDropout(codec, share).resegment(codec.encode([line])[0], Random(seed))
 
 
 @given(codecs, texts)
 @example(CODEC, "\U00020000\U00020000lowest狗\U00020001er")
 def test_nothing_left_out_is_plain_bpe(codec: Codec, line: str) -> None:
-    assert recut(codec, line, 0.0) == codec.encode([line])[0]
+    assert resegment(codec, line, 0.0) == codec.encode([line])[0]
 
 
 @given(texts.filter(str.strip))
 def test_everything_left_out_is_characters(line: str) -> None:
-    assert recut(CODEC, line, 1.0) == CODEC.vocabulary.ids(f" {CODEC.prepare(line)}")
+    assert resegment(CODEC, line, 1.0) == CODEC.vocabulary.ids(f" {CODEC.prepare(line)}")
 
 
 def test_the_text_may_have_the_rarest_ideographs() -> None:
     codec = learned(["\U00020000 \U00020000", "b"])
     assert codec.tokenize("\U00020000") == [" \U00020000"]
-    assert recut(codec, "\U00020000 狗 \U00020001b", 0.0) == codec.encode(["\U00020000 狗 \U00020001b"])[0]
+    assert resegment(codec, "\U00020000 狗 \U00020001b", 0.0) == codec.encode(["\U00020000 狗 \U00020001b"])[0]
 
 
 def test_unknown_letters_end_no_part() -> None:
     """Text without spaces is cut after every 64 letters, counted from the beginning of a run."""
     codec = learned(["我们今天去学校" * 3] * 20)
     line = "我们今天龘" + "我们今天去学校" * 20
-    assert recut(codec, line, 0.0) == codec.encode([line])[0]
+    assert resegment(codec, line, 0.0) == codec.encode([line])[0]
 
 
 @given(texts, st.floats(0, 1), st.integers(0, 9))
 def test_the_text_stays(line: str, share: float, seed: int) -> None:
-    ids = recut(FALLBACK, line, share, seed)
+    ids = resegment(FALLBACK, line, share, seed)
     assert FALLBACK.decode(ids) == (FALLBACK.prepare(line) if line.strip() else "")
 
 
@@ -97,7 +97,7 @@ def test_segmentations_are_as_frequent_as_the_paper_says(word: str, share: float
     assert len(expected) > 8
     dropout, random, draws = BpeDropout(CODEC, share), Random(1), 20_000
     (ids,) = CODEC.encode([word])
-    counts = Counter(tuple(CODEC.vocabulary.strings(dropout.recut(ids, random))) for _ in range(draws))
+    counts = Counter(tuple(CODEC.vocabulary.strings(dropout.resegment(ids, random))) for _ in range(draws))
     assert counts.keys() <= expected.keys()
     for segmentation, chance in expected.items():
         deviation = (chance * (1 - chance) / draws) ** 0.5
@@ -106,7 +106,7 @@ def test_segmentations_are_as_frequent_as_the_paper_says(word: str, share: float
 
 def segmentations(seed: int) -> Iterator[list[int]]:
     dropout = BpeDropout(CODEC, 0.3)
-    return (dropout.recut(ids, Random(f"{seed} {number}")) for number, ids in enumerate(CODEC.encode(LINES * 5)))
+    return (dropout.resegment(ids, Random(f"{seed} {number}")) for number, ids in enumerate(CODEC.encode(LINES * 5)))
 
 
 def test_random_numbers_are_the_callers() -> None:
@@ -121,7 +121,7 @@ def test_memory_does_not_grow_with_parts_that_hardly_recur() -> None:
     tracemalloc.start()
     try:
         for ids in lines:
-            dropout.recut(ids, random)
+            dropout.resegment(ids, random)
         grown, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -131,4 +131,4 @@ def test_memory_does_not_grow_with_parts_that_hardly_recur() -> None:
 def test_the_same_merge_is_made_from_the_left() -> None:
     codec = learned(["baab aa", "aa"])
     assert codec.tokenize("baaab") == [" b", "aa", "a", "b"]
-    assert recut(codec, "baaab", 0.0) == codec.encode(["baaab"])[0]
+    assert resegment(codec, "baaab", 0.0) == codec.encode(["baaab"])[0]

@@ -20,13 +20,13 @@ from translate.text.codec import Codec
 
 SAMPLE = 1000  # pairs, from the whole text, by which the effect of dropout on lengths is measured
 
-Task = tuple[str, Indices, Gathered]  # what a Recutter needs for some lines
+Task = tuple[str, Indices, Gathered]  # what a Resegmenter needs for some lines
 
 log = logging.getLogger("translate")
 
 
 @dataclass(frozen=True, eq=False)
-class Recutter:
+class Resegmenter:
     """Segments lines of one side anew; one that would have more than `longest` tokens stays as it is."""
 
     dropout: BpeDropout
@@ -36,13 +36,13 @@ class Recutter:
         """Other ids for these `lines`: how one is segmented depends on its number and `key` alone."""
         ids, lengths = gathered
         rows = [
-            self._recut(row, Random(f"{key} {line}"))
+            self._resegment(row, Random(f"{key} {line}"))
             for row, line in zip(np.split(ids, np.cumsum(lengths)[:-1]), lines.tolist(), strict=True)
         ]
         return np.concatenate(rows), np.array([len(row) for row in rows])
 
-    def _recut(self, whole: NDArray[Any], random: Random) -> NDArray[Any]:
-        ids = self.dropout.recut(whole.tolist(), random)
+    def _resegment(self, whole: NDArray[Any], random: Random) -> NDArray[Any]:
+        ids = self.dropout.resegment(whole.tolist(), random)
         return np.array(ids, dtype=np.int64) if len(ids) <= self.longest else whole
 
 
@@ -51,12 +51,12 @@ class ResegmentedText:
     """One side of the pairs, in one epoch."""
 
     encoded: EncodedText
-    recutter: Recutter
+    resegmenter: Resegmenter
     key: str
 
     def gather(self, lines: Indices) -> Gathered:
         """The ids of these lines."""
-        return self.recutter(*self.task(lines))
+        return self.resegmenter(*self.task(lines))
 
     def task(self, lines: Indices) -> Task:
         return self.key, lines, self.encoded.gather(lines)
@@ -116,8 +116,8 @@ class ResegmentedDataset:
         self.dataset = dataset
         self.seed = seed
         self.helpers = helpers
-        self.recutters = [
-            None if codec.holds_labels else Recutter(BpeDropout(codec, share), longest) for codec in codecs
+        self.resegmenters = [
+            None if codec.holds_labels else Resegmenter(BpeDropout(codec, share), longest) for codec in codecs
         ]
 
     def lengthening(self) -> float:
@@ -133,8 +133,8 @@ class ResegmentedDataset:
         """The pairs as epoch `number`, counted from 0, reads them."""
         texts = (self.dataset.source, self.dataset.target)
         source, target = (
-            text if recutter is None else ResegmentedText(text, recutter, f"{self.seed} {number} {side}")
-            for side, text, recutter in zip(SIDES, texts, self.recutters, strict=True)
+            text if resegmenter is None else ResegmentedText(text, resegmenter, f"{self.seed} {number} {side}")
+            for side, text, resegmenter in zip(SIDES, texts, self.resegmenters, strict=True)
         )
         return ResegmentedPairs(source, target, self.dataset.labelled)
 
@@ -150,7 +150,7 @@ class ResegmentedDataset:
                 yield [side.task(lines) for side in (pairs.source, pairs.target) if isinstance(side, ResegmentedText)]
 
         if self.helpers:
-            work = partial(_fill, [recutter for recutter in self.recutters if recutter])
+            work = partial(_resegment_all, [resegmenter for resegmenter in self.resegmenters if resegmenter])
             try:
                 with closing(in_processes(work, tasks(), self.helpers)) as answers:
                     for source, *target in answers:  # no target if it holds labels
@@ -167,5 +167,5 @@ class ResegmentedDataset:
         yield from (self.epoch(number) for number, _ in rest)
 
 
-def _fill(recutters: Sequence[Recutter], tasks: Sequence[Task]) -> list[Gathered]:
-    return [recutter(*task) for recutter, task in zip(recutters, tasks, strict=True)]
+def _resegment_all(resegmenters: Sequence[Resegmenter], tasks: Sequence[Task]) -> list[Gathered]:
+    return [resegmenter(*task) for resegmenter, task in zip(resegmenters, tasks, strict=True)]

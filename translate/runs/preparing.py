@@ -121,12 +121,12 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
 
 
 def helpers_for(device: torch.device, local_count: int) -> int:
-    """How many processes cut text for each of `local_count` that train: none on CPUs, whose cores are busy already."""
+    """How many processes segment text for each of `local_count` that train: none on CPUs, whose cores are busy."""
     return 0 if device.type == "cpu" else max(0, min(MOST_HELPERS, cores() // local_count - 1))
 
 
 def training_set(config: Config, text: PreparedText, model: Model, helpers: int = 0) -> TrainingSet:
-    """The pairs of an epoch: the same in each or, with BPE-dropout, cut differently in each, by this many `helpers`."""
+    """The pairs of an epoch: the same in each or, with BPE-dropout, segmented anew in each, by this many `helpers`."""
     tokenizer = config.text.tokenizer
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
         return text.train_set
@@ -138,6 +138,6 @@ def training_set(config: Config, text: PreparedText, model: Model, helpers: int 
         "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much%s",
         text.train.name,
         100 * (resegmented.lengthening() - 1),
-        f"; {helpers} processes cut them" if helpers else "",
+        f"; {helpers} processes segment them" if helpers else "",
     )
     return resegmented

@@ -45,16 +45,16 @@ class BpeDropout:
     def __reduce__(self) -> tuple[type["BpeDropout"], tuple[Codec, float]]:
         return BpeDropout, (self._codec, self._share)  # Caches cannot be pickled.
 
-    def recut(self, ids: Iterable[int], random: Random) -> list[int]:
+    def resegment(self, ids: Iterable[int], random: Random) -> list[int]:
         """Other ids for a line, given those of the codec; the same ones if no merge is left out.
 
         (Not always the same around an unknown character that is no letter, as its kind is not known any more: a
         combining mark after it may be cut off otherwise, or the letters around it, if there are more than 64 of them.)
         """
         pieces = [self._unknown if index == UNK else self._vocabulary.tokens[index] for index in ids]
-        return list(chain.from_iterable(self._cut(part, random) for part in self._tokenizer.parts(pieces)))
+        return list(chain.from_iterable(self._segment(part, random) for part in self._tokenizer.parts(pieces)))
 
-    def _cut(self, part: str, random: Random) -> Word:
+    def _segment(self, part: str, random: Random) -> Word:
         """The pieces of a part; for a short one by the cached merges without dropout, up to the first one left out."""
         if len(part) > LONGEST_CACHED:
             characters = self._characters(part)
