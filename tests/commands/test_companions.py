@@ -133,7 +133,7 @@ def test_the_first_process_ends_if_another_dies_unnoticed() -> None:
 def test_the_first_process_ends_if_another_dies_while_they_connect() -> None:
     dies = """\\
 from torch.distributed import rendezvous
-from translate.distributed.meeting import PRESENT
+from translate.distributed.rendezvous import PRESENT
 store, *_ = next(rendezvous("env://"))
 store.add(PRESENT, 1)
 time.sleep(0.2)  # until the first process has seen that

@@ -267,13 +267,13 @@ import sys
 from pathlib import Path
 from torch import nn, ones
 from translate.distributed.group import Group
-from translate.distributed.meeting import MeetingPlace
+from translate.distributed.rendezvous import Rendezvous
 from translate.distributed.parallel import PARALLEL
 
 def gloo():
     return {name for task in Path("/proc/self/task").iterdir() if (name := (task / "comm").read_text())[:4] == "gloo"}
 
-group = Group(MeetingPlace(1).store, rank=0, count=1)
+group = Group(Rendezvous(1).store, rank=0, count=1)
 PARALLEL[sys.argv[1]](nn.Linear(2, 2), group)(ones(1, 2)).sum().backward()
 assert gloo()
 group.await_last_message()

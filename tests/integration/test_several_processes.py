@@ -292,9 +292,9 @@ def waiting_for_others(rank: int, tiny: TinyProject) -> Iterator[tuple["subproce
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    meeting = {"WORLD_SIZE": "2", "RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    given = {"WORLD_SIZE": "2", "RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     command = [sys.executable, str(ROOT / "scripts/train.py"), "--config", "tiny.yaml"]
-    environment = {**os.environ, **meeting}
+    environment = {**os.environ, **given}
     with subprocess.Popen(
         command, cwd=tiny.folder, env=environment, stderr=subprocess.PIPE, encoding="utf-8"
     ) as process:

@@ -21,7 +21,7 @@ from translate.system.interrupt import SHUTDOWN
 
 if TYPE_CHECKING:
     from translate.distributed.group import Group
-    from translate.distributed.meeting import MeetingPlace
+    from translate.distributed.rendezvous import Rendezvous
 
 # What each of the other processes runs. Importing PyTorch takes seconds, so they do it at the same time as the first
 # process, before it tells them, through their standard input, how to connect to it.
@@ -77,18 +77,18 @@ def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
         import torch
 
         from translate.distributed.group import Group
-        from translate.distributed.meeting import MeetingPlace, inside
+        from translate.distributed.rendezvous import Rendezvous, inside
 
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, torch.get_num_threads() // count))
-        place = MeetingPlace(count)
+        rendezvous = Rendezvous(count)
         for rank, other in enumerate(others, 1):
-            _tell(other, place.directions(rank) | {"OMP_NUM_THREADS": str(torch.get_num_threads())})
-        _wait_for(others, place)
+            _tell(other, rendezvous.environment(rank) | {"OMP_NUM_THREADS": str(torch.get_num_threads())})
+        _wait_for(others, rendezvous)
         os.environ.update(inside())
         # Begins before the group is formed, which would wait for a process that dies just now.
         threading.Thread(target=_end_without, args=(others, is_first_to_report, left), daemon=True).start()
-        group = Group(place.store, rank=0, count=count)
+        group = Group(rendezvous.store, rank=0, count=count)
         yield group
         left.set()
         if not group.failed:
@@ -116,16 +116,16 @@ def _start(command: Sequence[str]) -> "subprocess.Popen[bytes]":
         ) from error
 
 
-def _tell(process: "subprocess.Popen[bytes]", directions: dict[str, str]) -> None:
+def _tell(process: "subprocess.Popen[bytes]", environment: dict[str, str]) -> None:
     """Send a process the environment variables with which it finds the others."""
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # It has ended already.
-        process.stdin.write(json.dumps(directions).encode())
+        process.stdin.write(json.dumps(environment).encode())
         process.stdin.flush()
 
 
-def _wait_for(others: Sequence["subprocess.Popen[bytes]"], place: "MeetingPlace") -> None:
-    while place.present() < len(others):
+def _wait_for(others: Sequence["subprocess.Popen[bytes]"], rendezvous: "Rendezvous") -> None:
+    while rendezvous.present() < len(others):
         for other in others:
             if other.poll() is not None:
                 how = "see its error message" if other.returncode > 0 else "a signal killed it"

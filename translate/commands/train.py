@@ -100,7 +100,7 @@ def group_of_launcher() -> "Group | None":
     if "WORLD_SIZE" not in os.environ:
         return None
     from translate.distributed.group import Group
-    from translate.distributed.meeting import number_in_environment
+    from translate.distributed.rendezvous import number_in_environment
 
     return None if number_in_environment("WORLD_SIZE") == 1 else Group.of_environment()
 

@@ -1,7 +1,7 @@
 """Several processes that train one model together: the communication between them.
 
-How they find each other is in meeting.py, and which part of an update each works on in processes.py. This module knows
-nothing of models.
+How they find each other is in rendezvous.py, and which part of an update each works on in processes.py. This module
+knows nothing of models.
 """
 
 import gc
@@ -26,8 +26,8 @@ import torch.distributed.nn.functional
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translate.distributed.meeting import follow_environment, met, number_in_environment
 from translate.distributed.processes import Processes, number_from, seed_of
+from translate.distributed.rendezvous import connected, follow_environment, number_in_environment
 from translate.errors import ConfigError, DataError, TrainingError, first_line
 from translate.system.allocation import explained_lack_of_memory
 from translate.system.interrupt import SHUTDOWN, Interrupted, under_torchrun
@@ -61,7 +61,7 @@ class Group(Processes):
         self.failed = False
         self._at_the_end: list[Callable[[], object]] = []
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
-        met(
+        connected(
             lambda: dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT),
             "waiting for the other processes of this run",
         )

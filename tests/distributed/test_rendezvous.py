@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 import torch.distributed as dist
 
-from translate.distributed.meeting import MeetingPlace, follow_environment, met
+from translate.distributed.rendezvous import Rendezvous, connected, follow_environment
 from translate.errors import ConfigError
 
 
@@ -86,22 +86,22 @@ def test_an_address_that_no_server_of_names_knows(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("kind", [dist.DistNetworkError, RuntimeError, ValueError, OSError])
 def test_processes_that_cannot_connect_get_one_message(kind: type[Exception]) -> None:
     with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: no route; check the"):
-        met(Mock(side_effect=kind("no route\nException raised from")), "waiting")
+        connected(Mock(side_effect=kind("no route\nException raised from")), "waiting")
 
 
 def test_a_short_wait_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "translate")
-    assert met(lambda: 7, "waiting") == 7
+    assert connected(lambda: 7, "waiting") == 7
     assert caplog.messages == []
 
 
 def test_each_process_of_this_machine_is_told_where_the_others_are() -> None:
-    place = MeetingPlace(3)
-    directions = place.directions(2)
-    assert directions.pop("GLOO_SOCKET_IFNAME", "lo") in ("lo", "lo0")
-    assert directions == {
+    rendezvous = Rendezvous(3)
+    environment = rendezvous.environment(2)
+    assert environment.pop("GLOO_SOCKET_IFNAME", "lo") in ("lo", "lo0")
+    assert environment == {
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(place.store.port),
+        "MASTER_PORT": str(rendezvous.store.port),
         "WORLD_SIZE": "3",
         "LOCAL_WORLD_SIZE": "3",
         "RANK": "2",
@@ -110,23 +110,23 @@ def test_each_process_of_this_machine_is_told_where_the_others_are() -> None:
 
 
 def test_processes_may_take_minutes_to_come() -> None:
-    assert MeetingPlace(2).store.timeout >= timedelta(minutes=2)
+    assert Rendezvous(2).store.timeout >= timedelta(minutes=2)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, a machine has no second address of its own to try")
 def test_no_other_machine_can_reach_the_processes_of_this_one() -> None:
-    place = MeetingPlace(2)
-    socket.create_connection(("127.0.0.1", place.store.port)).close()
+    rendezvous = Rendezvous(2)
+    socket.create_connection(("127.0.0.1", rendezvous.store.port)).close()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", place.store.port))
-    assert place.directions(1)["GLOO_SOCKET_IFNAME"] == "lo"
+        socket.create_connection(("127.0.0.2", rendezvous.store.port))
+    assert rendezvous.environment(1)["GLOO_SOCKET_IFNAME"] == "lo"
 
 
 def test_a_machine_without_an_address_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.distributed.meeting.HERE", "192.0.2.1")  # no machine has this one
+    monkeypatch.setattr("translate.distributed.rendezvous.HERE", "192.0.2.1")  # no machine has this one
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: .*: processes=1$"):
-        MeetingPlace(2)
+        Rendezvous(2)
 
 
 def test_a_machine_that_cannot_reach_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_a_machine_that_cannot_reach_itself(monkeypatch: pytest.MonkeyPatch) -> 
         assert timeout < timedelta(minutes=1)
         raise RuntimeError("no route")
 
-    monkeypatch.setattr("translate.distributed.meeting.TCPStore", no_network)
+    monkeypatch.setattr("translate.distributed.rendezvous.TCPStore", no_network)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: no route; .*: processes=1$"):
-        MeetingPlace(2)
+        Rendezvous(2)

@@ -20,7 +20,7 @@ from torch.distributed.rendezvous import rendezvous
 from translate.errors import ConfigError, first_line
 
 CONNECTING = timedelta(seconds=30)  # timeout of the first process for connecting to the store that it runs itself
-MEETING = timedelta(minutes=5)  # timeout for others that have found this store to join the group; PyTorch's default
+JOINING = timedelta(minutes=5)  # timeout for others that have found this store to join the group; PyTorch's default
 LONG = 5.0  # seconds of waiting for the others before the log says so
 HERE = "127.0.0.1"
 PRESENT = "translate/present"  # key in the store: how many processes have connected to it
@@ -69,18 +69,22 @@ def follow_environment() -> tuple[Any, int, int]:
         store.add(PRESENT, 1)
         return store
 
-    return met(connect, f"waiting for the other processes of this run, {count} in all, at {host}:{port}"), rank, count
+    return (
+        connected(connect, f"waiting for the other processes of this run, {count} in all, at {host}:{port}"),
+        rank,
+        count,
+    )
 
 
-class MeetingPlace:
+class Rendezvous:
     """The store through which the processes of this machine find each other, run by the first of them."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.store = met(store_of_this_machine, "waiting for a connection of this machine to itself")
-        self.store.set_timeout(MEETING)
+        self.store = connected(store_of_this_machine, "waiting for a connection of this machine to itself")
+        self.store.set_timeout(JOINING)
 
-    def directions(self, rank: int) -> dict[str, str]:
+    def environment(self, rank: int) -> dict[str, str]:
         """The environment variables with which the process of this rank connects to the store."""
         counts = {"WORLD_SIZE": self.count, "LOCAL_WORLD_SIZE": self.count}
         numbers = counts | {"RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": self.store.port}
@@ -115,8 +119,8 @@ def inside() -> dict[str, str]:
     return {"GLOO_SOCKET_IFNAME": names.pop()} if names else {}
 
 
-def met(meet: Callable[[], T], waiting: str) -> T:
-    """What `meet` returns once it has connected to other processes; the log says that it is `waiting` if that is long.
+def connected(connect: Callable[[], T], waiting: str) -> T:
+    """What `connect` returns, once it reaches other processes; the log says that it is `waiting` if that takes long.
 
     It runs in a thread, because signals do not interrupt PyTorch's functions that connect.
 
@@ -127,7 +131,7 @@ def met(meet: Callable[[], T], waiting: str) -> T:
 
     def work() -> None:
         try:
-            outcome.set_result(meet())
+            outcome.set_result(connect())
         except Exception as error:
             outcome.set_exception(error)
 
