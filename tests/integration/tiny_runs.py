@@ -163,7 +163,7 @@ def gradients(trainer: Trainer, update: list[Any]) -> dict[str, Tensor]:
     trainer.learner.model.zero_grad()
     trainer._gradients(update, trainer.dataset.epoch(0))
     parameters = trainer.learner.model.named_parameters()
-    return {name: trainer.learner.parallel.whole(p.grad).clone() for name, p in parameters if p.grad is not None}
+    return {name: trainer.learner.parallel.unsharded(p.grad).clone() for name, p in parameters if p.grad is not None}
 
 
 def update(number: int) -> tuple[Any, str, int]:

@@ -38,27 +38,27 @@ class ParallelModel:
         """Wraps the passes over one batch; after the `last` of an update, gradients are averaged over processes."""
         return nullcontext()
 
-    def whole_model(self) -> Model:
+    def unsharded_model(self) -> Model:
         """The model with unsharded weights, not to be changed; its weights are valid in the first process only."""
         return self.model
 
-    def whole(self, tensor: Tensor) -> Tensor:
+    def unsharded(self, tensor: Tensor) -> Tensor:
         """The unsharded tensor of a parameter, or of another tensor that is sharded like one."""
         return tensor
 
-    def part_of(self, tensor: Tensor, parameter: Tensor) -> Tensor:
+    def shard_of(self, tensor: Tensor, parameter: Tensor) -> Tensor:
         """This process's shard of `tensor`, which is unsharded, and is to be sharded like `parameter`."""
         return tensor
 
     def weights(self) -> dict[str, Tensor]:
         """All parameters, unsharded."""
-        return {name: self.whole(parameter.detach()) for name, parameter in self.model.named_parameters()}
+        return {name: self.unsharded(parameter.detach()) for name, parameter in self.model.named_parameters()}
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Set all parameters from unsharded ones."""
         for name, parameter in self.model.named_parameters():
-            parameter.copy_(self.part_of(weights[name], parameter))
+            parameter.copy_(self.shard_of(weights[name], parameter))
 
 
 class Single(ParallelModel):
@@ -124,20 +124,20 @@ class Sharded(ParallelModel):
         fully_shard(model, mesh=self.mesh)
 
     @torch.no_grad()
-    def whole_model(self) -> Model:
+    def unsharded_model(self) -> Model:
         own = {} if self.copy is None else dict(self.copy.named_parameters())
         for name, parameter in self.model.named_parameters():
-            tensor = self.whole(parameter)
+            tensor = self.unsharded(parameter)
             if name in own:
                 own[name].copy_(tensor)
         return self.model if self.copy is None else self.copy
 
-    def whole(self, tensor: Tensor) -> Tensor:
+    def unsharded(self, tensor: Tensor) -> Tensor:
         from torch.distributed.tensor import DTensor
 
         return tensor.full_tensor().cpu() if isinstance(tensor, DTensor) else tensor
 
-    def part_of(self, tensor: Tensor, parameter: Tensor) -> Tensor:
+    def shard_of(self, tensor: Tensor, parameter: Tensor) -> Tensor:
         from torch.distributed.tensor import DTensor, Replicate
 
         assert isinstance(parameter, DTensor)

@@ -80,7 +80,7 @@ class Update:
 
     def clip(self) -> float:
         """Clip the gradient to the maximum norm, and return its norm before that."""
-        return float(self.parallel.whole(self._clip()))
+        return float(self.parallel.unsharded(self._clip()))
 
     def step(self, rate: float) -> None:
         """Update the weights from the gradients, at this learning rate."""

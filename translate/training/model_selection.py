@@ -43,12 +43,12 @@ class ModelSelection:
 
     def measure_start(self) -> None:
         """Measure the model that training starts from, which may remain the best one."""
-        self._measure("validation", self.learner.parallel.whole_model())
+        self._measure("validation", self.learner.parallel.unsharded_model())
 
     def validate(self) -> None:
         """Measure the model as it is now, and take a snapshot of it."""
         progress = self.learner.progress
-        model = self.learner.parallel.whole_model()
+        model = self.learner.parallel.unsharded_model()
         better = self._measure("validation", model)
         progress.validated_step = progress.step
         progress.validations_since_best = 0 if better else progress.validations_since_best + 1
@@ -78,7 +78,7 @@ class ModelSelection:
         try:
             parallel.load(mean)
             say(f"average of the weights at the last {count} validations:")
-            self._measure("validation of the mean", parallel.whole_model())
+            self._measure("validation of the mean", parallel.unsharded_model())
         finally:
             parallel.load(own)
 

@@ -106,7 +106,7 @@ def pack(parallel: ParallelModel, optimizers: Sequence[optim.Optimizer], process
     tensors = {f"model.{name}": tensor for name, tensor in parallel.weights().items()}
     for number, optimizer in enumerate(optimizers):
         for index, state in optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{number}.{index}.{key}": parallel.whole(value) for key, value in state.items()}
+            tensors |= {f"optimizer.{number}.{index}.{key}": parallel.unsharded(value) for key, value in state.items()}
     for rank, state in enumerate(processes.gather_tensors(torch.get_rng_state())):
         tensors[_random("cpu", rank)] = state
     if _on_a_gpu(parallel):
@@ -134,7 +134,7 @@ def unpack(
             index, key = name.split(".")[2:]
             value, parameter = tensors[name], parameters[int(index)]
             # The optimizer's step count is a scalar; all other state has the shape of the parameter.
-            own = parallel.part_of(value, parameter) if value.ndim else value
+            own = parallel.shard_of(value, parameter) if value.ndim else value
             # The optimizer keeps what it is given. Without a copy, that would be a map of the file, which Windows does
             # not remove meanwhile, and whose room on the disk is not free until the run ends.
             state.setdefault(int(index), {})[key] = own.clone()
