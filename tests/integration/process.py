@@ -44,7 +44,7 @@ def do_run(
     """
     with pytest.MonkeyPatch.context() as patch:
         if room is not None and room[0] == group.rank:
-            patch.setattr(Update, "add", with_room_for(room[1]))
+            patch.setattr(Update, "accumulate", with_room_for(room[1]))
         if fail is not None:
             at_call(patch, Validator, "__call__", fail, out_of_memory)
             with pytest.raises(DataError, match="The run is saved"):
@@ -61,13 +61,13 @@ def do_run(
 
 
 def with_room_for(most: int) -> Callable[..., Tensor]:
-    """Update.add, which runs out of memory if a batch has more tokens than that, with padding."""
-    add = Update.add
+    """Update.accumulate, which runs out of memory if a batch has more tokens than that, with padding."""
+    accumulate = Update.accumulate
 
     def limited(self: Update, batch: Batch, share: float, *, last: bool) -> Tensor:
         if batch.source_BS.numel() + batch.target_BT.numel() > most:
             raise MemoryError
-        return add(self, batch, share, last=last)
+        return accumulate(self, batch, share, last=last)
 
     return limited
 

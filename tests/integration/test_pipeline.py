@@ -262,7 +262,7 @@ def test_each_epoch_has_all_pairs_once_and_batches_of_its_own(
 def test_validation_is_without_dropout_and_training_with_it(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     modes: list[bool] = []
     calls_of(monkeypatch, Validator, "__call__", lambda _, model, *__: modes.append(model.training))
-    calls_of(monkeypatch, Update, "add", lambda update, *_, **__: modes.append(update.parallel.model.training))
+    calls_of(monkeypatch, Update, "accumulate", lambda update, *_, **__: modes.append(update.parallel.model.training))
     train(tiny.config("training.max_steps=2", "training.validate_every=1"))
     assert modes[-4:] == [True, False, True, False]
 
@@ -318,7 +318,7 @@ def test_training_uses_the_model_without_what_the_settings_switch_off(
     def attentions(update: Update, *_: Any, **__: Any) -> list[bool]:
         return [module.explicit for module in update.parallel.model.modules() if isinstance(module, MultiHeadAttention)]
 
-    found = calls_of(monkeypatch, Update, "add", attentions)
+    found = calls_of(monkeypatch, Update, "accumulate", attentions)
     train(tiny.config("training.max_steps=1", f"training.plain={plain}"))
     assert set(itertools.chain.from_iterable(found)) == explicit
 

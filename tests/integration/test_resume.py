@@ -80,7 +80,7 @@ def test_sigterm_at_any_update(number: int, tiny: TinyProject, uninterrupted: Ca
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "moment",
-    [(Update, "gradients", 1), (Update, "gradients", 5), (DecoderLayer, "forward", 5)],
+    [(Update, "accumulate_all", 1), (Update, "accumulate_all", 5), (DecoderLayer, "forward", 5)],
     ids=["at the beginning", "forward pass", "backward pass"],
 )
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_state_before_an_abandoned_update_is_written_once(
     monkeypatch.setattr(interrupt_module, "WORTH_WAITING", -1.0)
     often = "training.checkpoint_every=1"
     saved = calls_of(monkeypatch, StateStore, "save")
-    stop(sigterm, (Update, "gradients", 5), tiny, often)
+    stop(sigterm, (Update, "accumulate_all", 5), tiny, often)
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == len(saved) > 2
     assert_same_run(train(tiny.config(often), resume=True), uninterrupted(often))
 

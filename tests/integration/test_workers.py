@@ -44,7 +44,7 @@ def test_an_update_that_would_take_long_is_made_again(
 ) -> None:
     wanted = uninterrupted("threads=2")
     monkeypatch.setattr("translate.system.interrupt.WORTH_WAITING", -1.0)
-    stop(sigterm, (ThreadedUpdate, "gradients", 5), tiny, "threads=2")
+    stop(sigterm, (ThreadedUpdate, "accumulate_all", 5), tiny, "threads=2")
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == 4
     assert_same_run(train(tiny.config("threads=2"), resume=True), wanted)
 

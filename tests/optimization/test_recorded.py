@@ -39,7 +39,7 @@ def trained(kind: type[Update], training: dict[str, Any], labels: bool = False, 
     for number, batches in enumerate(LABELLED if labels else UPDATES, 1):
         update.begin()
         tokens = sum(len(made.labels_N) for made in batches)
-        sums = [update.add(made, 1 / tokens, last=made is batches[-1]).tolist() for made in batches]
+        sums = [update.accumulate(made, 1 / tokens, last=made is batches[-1]).tolist() for made in batches]
         reports.append((sums, update.clip()))
         update.step(0.01 / number)
     return reports, {name: parameter.detach() for name, parameter in model.named_parameters()}
@@ -75,7 +75,7 @@ def test_passes_are_in_the_arithmetic_that_was_asked_for(dtype: torch.dtype) -> 
     model.register_forward_hook(lambda module, inputs, logits: found.append(logits.dtype))
     update = RecordedUpdate(Single(model), Config().training, CPU, dtype, updates=LONG, record=lambda work: work)
     update.begin()
-    update.add(UPDATES[0][0], 1.0, last=True)
+    update.accumulate(UPDATES[0][0], 1.0, last=True)
     assert found == [dtype]
 
 
@@ -112,7 +112,9 @@ def test_the_figures_of_a_pass_outlast_the_next_one() -> None:
     update = recorded_update(small_model(), record)
     for _ in range(2):
         update.begin()
-        first, second = (update.add(made, 1.0, last=made is UPDATES[3][0]) for made in (UPDATES[0][0], UPDATES[3][0]))
+        first, second = (
+            update.accumulate(made, 1.0, last=made is UPDATES[3][0]) for made in (UPDATES[0][0], UPDATES[3][0])
+        )
         update.step(0.01)
     assert not torch.equal(first, second)
 
@@ -159,7 +161,7 @@ def test_memory_of_recordings_is_freed_for_good(caplog: pytest.LogCaptureFixture
     for _ in range(3):
         freed.append(update.give_up_memory())
         update.begin()
-        update.add(UPDATES[0][0], 1.0, last=True)
+        update.accumulate(UPDATES[0][0], 1.0, last=True)
         update.clip()
         update.step(0.01)
     freed.append(update.give_up_memory())
@@ -186,7 +188,7 @@ def test_recordings_read_each_rate_where_they_found_the_first(kind: str) -> None
     groups = [group for optimizer in update.optimizers for group in optimizer.param_groups]
     rates = [group["lr"] for group in groups]
     update.begin()
-    update.add(UPDATES[0][0], 1.0, last=True)
+    update.accumulate(UPDATES[0][0], 1.0, last=True)
     update.step(0.25)
     assert [float(rate) for rate in rates] == [0.25] * len(groups)
     assert all(group["lr"] is rate for group, rate in zip(groups, rates, strict=True))
@@ -199,11 +201,11 @@ def test_nothing_is_recorded_between_updates() -> None:
     update = recorded_update(model, lambda work: recorded.append(work) or work)
     for _ in range(2):
         update.begin()
-        update.add(UPDATES[0][0], 1.0, last=True)
+        update.accumulate(UPDATES[0][0], 1.0, last=True)
         update.clip()
         update.step(0.01)
     before = len(recorded)
-    update.add(UPDATES[0][1], 1.0, last=True)
+    update.accumulate(UPDATES[0][1], 1.0, last=True)
     assert len(recorded) == before == 3
 
 
@@ -213,7 +215,7 @@ def test_a_table_lives_as_long_as_the_recordings_that_read_it() -> None:
     update = recorded_update(model)
     for _ in range(2):
         update.begin()
-        update.add(UPDATES[0][0], 1.0, last=True)
+        update.accumulate(UPDATES[0][0], 1.0, last=True)
         update.step(0.01)
     tables = {name: weakref.ref(table) for name, table in model.named_buffers()}
     assert tables
@@ -240,10 +242,10 @@ def test_tables_of_positions_do_not_grow_while_something_is_recorded(lengths: tu
 
     update = recorded_update(model, record)
     update.begin()  # The first update of a run is not recorded.
-    update.add(UPDATES[0][0], 1.0, last=True)
+    update.accumulate(UPDATES[0][0], 1.0, last=True)
     update.step(0.01)
     update.begin()
-    update.add(batch(lengths, seed=8), 1.0, last=True)
+    update.accumulate(batch(lengths, seed=8), 1.0, last=True)
     assert grown == [False]
 
 

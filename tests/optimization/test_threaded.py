@@ -39,7 +39,7 @@ def passed(update: Update, batches: list[Batch] = BATCHES) -> tuple[list[float],
     """The figures and gradients of an update, whose batches are dealt out to its workers."""
     update.begin()
     passes = [[Pass(batch, 1) for batch in batches[worker :: update.workers]] for worker in range(update.workers)]
-    sums = update.gradients(passes, TOKENS).tolist()
+    sums = update.accumulate_all(passes, TOKENS).tolist()
     found = {name: p.grad.clone() for name, p in update.parallel.model.named_parameters() if p.grad is not None}
     return sums, found
 
@@ -63,9 +63,9 @@ def test_figures_and_gradients_are_those_of_one_worker(workers: int, r_drop: flo
 def test_a_pass_without_weight_counts_nothing() -> None:
     update, alone = update_of(2), update_of(1)
     update.begin()
-    sums = update.gradients([[Pass(BATCHES[0], 1)], [Pass(BATCHES[1], 0)]], TOKENS).tolist()
+    sums = update.accumulate_all([[Pass(BATCHES[0], 1)], [Pass(BATCHES[1], 0)]], TOKENS).tolist()
     alone.begin()
-    assert sums == pytest.approx(alone.gradients([[Pass(BATCHES[0], 1)]], TOKENS).tolist())
+    assert sums == pytest.approx(alone.accumulate_all([[Pass(BATCHES[0], 1)]], TOKENS).tolist())
     for found, expected in zip(update.parallel.model.parameters(), alone.parallel.model.parameters(), strict=True):
         torch.testing.assert_close(found.grad, expected.grad)
 

@@ -24,7 +24,7 @@ def passed(dtype: torch.dtype, clip_norm: float | None) -> tuple[Update, Tensor]
     model.register_forward_hook(lambda module, inputs, logits: found.append(logits.detach()))
     update = Update(Single(model), TrainingConfig(clip_norm=clip_norm), CPU, dtype)
     update.begin()
-    update.add(UPDATES[0][0], 1.0, last=True)
+    update.accumulate(UPDATES[0][0], 1.0, last=True)
     return update, found[0]
 
 
@@ -62,23 +62,23 @@ def test_the_loss_is_told_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
         return objective(logits, batch, share)
 
     monkeypatch.setattr(update, "objective", noted)
-    update.add(UPDATES[0][0], 1 / 3, last=True)
+    update.accumulate(UPDATES[0][0], 1 / 3, last=True)
     assert told == [1 / 3]
 
 
 def test_a_pass_without_weight_counts_nothing_and_the_last_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process may have one pass more, and gradients are averaged once."""
-    update, told, add = passed(torch.float32, None)[0], [], Update.add
+    update, told, accumulate = passed(torch.float32, None)[0], [], Update.accumulate
 
     def noted(self: Update, batch: Batch, share: float, *, last: bool) -> Tensor:
         told.append((share, last))
-        return add(self, batch, share, last=last)
+        return accumulate(self, batch, share, last=last)
 
-    monkeypatch.setattr(Update, "add", noted)
+    monkeypatch.setattr(Update, "accumulate", noted)
     passes = [Pass(UPDATES[0][0], 1), Pass(UPDATES[0][1], 1), Pass(UPDATES[1][0], 0)]
-    sums = update.gradients([passes], 10.0)
+    sums = update.accumulate_all([passes], 10.0)
     assert told == [(0.1, False), (0.1, False), (0.0, True)]
-    torch.testing.assert_close(sums, update.gradients([passes[:2]], 10.0))
+    torch.testing.assert_close(sums, update.accumulate_all([passes[:2]], 10.0))
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.01, 1e9])

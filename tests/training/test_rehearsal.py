@@ -74,7 +74,7 @@ def passed(made: Prepared, pairs: Indices) -> int:
     for parameter in made.learner.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     with TensorMemory() as memory:
-        made.learner.update.add(make_batch(made.dataset, pairs), 1.0, last=True)
+        made.learner.update.accumulate(make_batch(made.dataset, pairs), 1.0, last=True)
     return memory.most
 
 
@@ -273,7 +273,7 @@ def test_gradients_are_not_told_twice() -> None:
 
 def test_a_rehearsal_that_runs_out_of_memory_leaves_no_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     made = prepared()
-    monkeypatch.setattr(made.learner.update, "add", MagicMock(side_effect=MemoryError))
+    monkeypatch.setattr(made.learner.update, "accumulate", MagicMock(side_effect=MemoryError))
     with pytest.raises(MemoryError):
         made.rehearse(LargestBatch(np.arange(1), 1))
     assert all(parameter.grad is None for parameter in made.learner.model.parameters())
@@ -293,16 +293,16 @@ def test_processes_agree_on_pieces_before_they_wait_for_each_other(monkeypatch: 
     made = prepared()
     made.learner.processes = FirstOfTwo()
     made.learner.model.eval()
-    add, tries = made.learner.update.add, []
+    accumulate, tries = made.learner.update.accumulate, []
 
     def limited(batch: Batch, share: float, *, last: bool) -> Tensor:
         assert made.learner.model.training
         tries.append((len(batch.source_BS), last))
         if len(batch.source_BS) > 5:
             raise MemoryError
-        return add(batch, share, last=last)
+        return accumulate(batch, share, last=last)
 
-    monkeypatch.setattr(made.learner.update, "add", limited)
+    monkeypatch.setattr(made.learner.update, "accumulate", limited)
     made.rehearse(LargestBatch(np.arange(40), 7))
     assert tries == [(20, False), (10, False), (5, False), (5, True)]
 
@@ -325,8 +325,8 @@ def test_processes_make_pieces_of_pairs_and_only_where_memory_is_short(
 ) -> None:
     made = prepared()
     made.learner.processes = FirstOfTwo()
-    add = MagicMock(side_effect=error)
-    monkeypatch.setattr(made.learner.update, "add", add)
+    accumulate = MagicMock(side_effect=error)
+    monkeypatch.setattr(made.learner.update, "accumulate", accumulate)
     with pytest.raises(type(error)):
         made.rehearse(LargestBatch(np.arange(8), 7))
-    assert add.call_count == tries
+    assert accumulate.call_count == tries

@@ -74,11 +74,11 @@ class RecordedUpdate(Update):
             parameter.grad = gradient  # Graphs add to these very tensors, so put them back.
         torch._foreach_zero_(self._gradients)
 
-    def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
+    def accumulate(self, batch: Batch, share: float, *, last: bool) -> Tensor:
         shape = self._padded_shape(batch.shape)
         batch = batch.padded(*shape)
         if not self._recording or (shape not in self._passes and len(self._passes) == MOST_SHAPES):
-            return super().add(batch, share, last=last)
+            return super().accumulate(batch, share, last=last)
         if shape not in self._passes:
             for module in self.parallel.model.modules():
                 if isinstance(module, SinusoidalPositions):
@@ -86,7 +86,7 @@ class RecordedUpdate(Update):
             run = partial(self._pass, self.parallel)
             recorded = self._unless_it_fails(lambda: _RecordedPass(batch.to(self.device), run, self._record))
             if recorded is None:
-                return super().add(batch, share, last=last)
+                return super().accumulate(batch, share, last=last)
             self._passes[shape] = recorded
             # Keep every table of positions: older graphs still read from it after a longer one has replaced it.
             self._tables.update(self.parallel.model.buffers())

@@ -46,7 +46,7 @@ class ThreadedUpdate(Update):
         for view in self._views:
             view.zero_grad()
 
-    def gradients(self, passes: Sequence[Sequence[Pass]], tokens: float) -> Tensor:
+    def accumulate_all(self, passes: Sequence[Sequence[Pass]], tokens: float) -> Tensor:
         seeds = torch.randint(2**63 - 1, (self.workers,)).tolist()
         own, *others = [
             (view, part, tokens, torch.Generator().manual_seed(seed))

@@ -59,18 +59,18 @@ class Update:
         """Clear all gradients; called before each update."""
         self.parallel.model.zero_grad()
 
-    def gradients(self, passes: Sequence[Sequence[Pass]], tokens: float) -> Tensor:
+    def accumulate_all(self, passes: Sequence[Sequence[Pass]], tokens: float) -> Tensor:
         """Accumulate the gradients of all passes, a list for each of the `workers`; losses are divided by `tokens`.
 
         Returns the sums of the loss that is minimized and of the nll, (2,).
         """
         (own,) = passes
         return total(
-            weight * self.add(batch, weight / tokens, last=number == len(own))
+            weight * self.accumulate(batch, weight / tokens, last=number == len(own))
             for number, (batch, weight) in enumerate(own, 1)
         )
 
-    def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
+    def accumulate(self, batch: Batch, share: float, *, last: bool) -> Tensor:
         """Accumulate `share` times the gradient of a batch's loss; returns the sums of that loss and of the nll, (2,).
 
         After the `last` batch of an update, gradients are averaged over processes.

@@ -66,7 +66,7 @@ def rehearse(micro_batches: MicroBatches, largest: LargestBatch, pairs: Pairs) -
     def measured_pass() -> None:
         part = _part_of(micro_batches, largest)
         with reporting_memory(learner, len(part), largest.longest):
-            learner.update.add(make_batch(pairs, part), 1.0, last=True)
+            learner.update.accumulate(make_batch(pairs, part), 1.0, last=True)
 
     micro_batches.until_it_fits(measured_pass, [largest.indices])
 
@@ -77,7 +77,7 @@ def _any_lacks_memory(micro_batches: MicroBatches, largest: LargestBatch, pairs:
     lacks = False
     with torch.random.fork_rng([learner.device] if learner.device.type == "cuda" else []):
         try:
-            learner.update.add(make_batch(pairs, _part_of(micro_batches, largest)), 1.0, last=False)
+            learner.update.accumulate(make_batch(pairs, _part_of(micro_batches, largest)), 1.0, last=False)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise

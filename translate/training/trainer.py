@@ -174,7 +174,7 @@ class Trainer:
         """One update of the weights, from the gradients of all `batches` together."""
         started = time.perf_counter()
         progress = self.progress
-        own_sums = self._gradients_that_fit(batches, next(pairs_of_updates))
+        own_sums = self._accumulate_until_it_fits(batches, next(pairs_of_updates))
         sums, self.signal = self._of_all_processes(own_sums)
         norm = self.learner.update.clip()
         if math.isfinite(norm):
@@ -192,12 +192,12 @@ class Trainer:
         progress.recent_seconds += seconds
         self.learner.bar.advance()
 
-    def _gradients_that_fit(self, batches: list[Indices], pairs: Pairs) -> Sums:
-        """The same as `_gradients`, from zero, and again in smaller pieces if memory runs out."""
+    def _accumulate_until_it_fits(self, batches: list[Indices], pairs: Pairs) -> Sums:
+        """The same as `_accumulate`, from zero, and again in smaller pieces if memory runs out."""
 
         def from_zero() -> Sums:  # without what an earlier attempt has added up
             self.learner.update.begin()
-            return self._gradients(batches, pairs)
+            return self._accumulate(batches, pairs)
 
         random = torch.get_rng_state()
         try:
@@ -206,7 +206,7 @@ class Trainer:
             torch.set_rng_state(random)  # When the run is resumed, it begins with this update.
             raise
 
-    def _gradients(self, batches: list[Indices], pairs: Pairs) -> Sums:
+    def _accumulate(self, batches: list[Indices], pairs: Pairs) -> Sums:
         """Accumulate the gradients of the batches, divided by the number of target tokens in all of them.
 
         Returns the sums over this process's parts of the batches.
@@ -219,7 +219,7 @@ class Trainer:
         own_tokens = sum(weight * len(batch.labels_N) for batch, weight in chain.from_iterable(passes))
         # DDP and FSDP average gradients over processes: divide by the mean number of tokens, not by the total.
         tokens = float(self.learner.processes.gather(own_tokens).mean())
-        loss, nll = self.learner.update.gradients(passes, tokens).tolist()
+        loss, nll = self.learner.update.accumulate_all(passes, tokens).tolist()
         return Sums(loss, nll, own_tokens)
 
     def _of_all_processes(self, own: Sums) -> tuple[Sums, int]:
