@@ -23,7 +23,7 @@ from torch import Tensor
 
 from translate import Translator
 from translate.data.batching import pad_rows
-from translate.decoding.limits import tokens_read
+from translate.decoding.limits import max_source_length
 from translate.decoding.search import search
 from translate.errors import TranslateError
 from translate.model.transformer import Transformer
@@ -51,7 +51,7 @@ def main() -> None:
     [source] = translator.saved.source.encode([args.sentence])
     if not source:
         parser.error("the sentence is empty")
-    source = source[: tokens_read(model, translator.config.decoding)]
+    source = source[: max_source_length(model, translator.config.decoding)]
     [[best]] = search(model, [source], translator.config.decoding)
     said = [*best.tokens, *([EOS] if best.finished else [])]
     weights = cross_attention(model, source, said)

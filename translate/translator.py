@@ -16,7 +16,7 @@ from translate.data.dataset import Ids
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.fitting import FittingBatches
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.limits import tokens_read, tokens_scored
+from translate.decoding.limits import max_scored_length, max_source_length
 from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
 from translate.errors import CheckpointError, ConfigError, DataError
@@ -270,8 +270,8 @@ class Translator:
     def _limits(self, settings: DecodingConfig) -> Limits:
         return Limits(
             trained=self.config.data.filter.max_tokens,
-            read=tokens_read(self.model, settings),
-            scored=tokens_scored(self.model, settings),
+            read=max_source_length(self.model, settings),
+            scored=max_scored_length(self.model, settings),
             positions=self.model.longest,
         )
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from translate.config.decoding import DecodingConfig
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.limits import batch_tokens, tokens_read
+from translate.decoding.limits import batch_tokens, max_source_length
 from translate.errors import DataError
 from translate.model.build import Model
 from translate.system.allocation import is_out_of_memory, release_memory
@@ -62,5 +62,5 @@ class FittingBatches:
             lambda tokens: work(settings.model_copy(update={"batch_tokens": tokens})),
             batch_tokens(model, settings),
             lengths,
-            tokens_read(model, settings),
+            max_source_length(model, settings),
         )

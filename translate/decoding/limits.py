@@ -12,26 +12,28 @@ LEAST_RATIO = 2.0  # tokens of the longest translation for each source token, if
 CPU_TOKENS, GPU_TOKENS = 4096, 16384
 
 
-def tokens_read(model: Model | Ensemble, config: DecodingConfig) -> int:
+def max_source_length(model: Model | Ensemble, config: DecodingConfig) -> int:
     """How many tokens of a source (without eos) are read at most: what the settings and the model's positions allow."""
     return min(config.max_source, model.longest - 1)
 
 
-def most_written(model: Model | Ensemble, config: DecodingConfig, read: NDArray[np.int64]) -> NDArray[np.int64]:
+def max_target_lengths(
+    model: Model | Ensemble, config: DecodingConfig, source_lengths: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """How many tokens, including eos, a translation may have for so many of a source, without eos."""
     # Rounded first, because 2.2 * 25 is slightly more than 55.
-    most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * read, 6)) + config.max_extra + 1
+    most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * source_lengths, 6)) + config.max_extra + 1
     # As a float64, NO_LIMIT (see positions.py) would be rounded up to more than int64 holds.
     return np.minimum(most, min(model.longest, 2**53)).astype(np.int64)
 
 
-def tokens_scored(model: Model | Ensemble, config: DecodingConfig) -> int:
+def max_scored_length(model: Model | Ensemble, config: DecodingConfig) -> int:
     """How many tokens (without eos) a target may have: no search with `config` gives more, whatever the source.
 
     (But for one token, if the model's positions cut a translation off: they have no place for its eos.)
     """
     # A translation that is cut off has no eos, but one more token in its place.
-    most = most_written(model, config, np.array([tokens_read(model, config)])).item()
+    most = max_target_lengths(model, config, np.array([max_source_length(model, config)])).item()
     return min(most, model.longest - 1)
 
 

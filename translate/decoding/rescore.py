@@ -16,7 +16,7 @@ from translate.config.decoding import DecodingConfig
 from translate.data.batching import Batch, make_batch, split_into_batches
 from translate.data.dataset import Dataset, EncodedText, Ids, Indices
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.limits import batch_tokens, tokens_read, tokens_scored
+from translate.decoding.limits import batch_tokens, max_scored_length, max_source_length
 from translate.model.build import Model
 from translate.system.precision import autocast
 from translate.system.threads import divided, no_check, workers_for
@@ -30,13 +30,13 @@ def log_probabilities(
     """The natural logarithm of the probability of each target, including its end, given its source.
 
     Ids are without bos and eos. A source with too many tokens is truncated, as in a search with `config`; a target with
-    more than `tokens_scored` has the probability 0. A source without tokens has only the empty translation.
+    more than `max_scored_length` has the probability 0. A source without tokens has only the empty translation.
     """
-    read = [source[: tokens_read(model, config)] for source in sources]
+    read = [source[: max_source_length(model, config)] for source in sources]
     pairs = Dataset(EncodedText.of(read), EncodedText.of(targets))
     source, target = pairs.source.lengths, pairs.target.lengths
     found = np.where((source == 0) & (target == 0), 0.0, -np.inf)
-    possible = np.flatnonzero((source > 0) & (target <= tokens_scored(model, config)))
+    possible = np.flatnonzero((source > 0) & (target <= max_scored_length(model, config)))
     most_tokens = batch_tokens(model, config)
     for places, sums in teacher_forced(model, pairs, possible, _log_probability, max_tokens=most_tokens):
         found[places] = sums

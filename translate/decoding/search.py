@@ -18,7 +18,7 @@ from translate.decoding.beam import beam_search
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.greedy import greedy_search
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.limits import batch_tokens, most_written, tokens_read
+from translate.decoding.limits import batch_tokens, max_source_length, max_target_lengths
 from translate.decoding.sampling import sample
 from translate.model.build import Model
 from translate.system.precision import autocast
@@ -44,11 +44,11 @@ def search(
     `first_number` is the number of the first source, counted from 0, among all lines of a text that is translated in
     portions: what is sampled for a line depends on its number.
 
-    A source without tokens has one empty translation; of one with too many, only `tokens_read` are read. Search runs
-    in float32, so that a translation does not depend on its batch (unless two are as probable as each other but for
-    rounding). `check` is called before each step, and may raise.
+    A source without tokens has one empty translation; of one with too many, only `max_source_length` are read. Search
+    runs in float32, so that a translation does not depend on its batch (unless two are as probable as each other but
+    for rounding). `check` is called before each step, and may raise.
     """
-    sources = [source[: tokens_read(model, config)] for source in sources]
+    sources = [source[: max_source_length(model, config)] for source in sources]
     lengths = np.array([len(source) for source in sources], dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
@@ -86,7 +86,7 @@ def _search_batch(
     device = next(model.parameters()).device
     source_BS, mask_BS = pad_rows([np.append(source, EOS) for source in sources])
     state = model.start(source_BS.to(device), mask_BS.to(device))
-    limits = torch.from_numpy(most_written(model, config, mask_BS.sum(1).numpy() - 1)).to(device)
+    limits = torch.from_numpy(max_target_lengths(model, config, mask_BS.sum(1).numpy() - 1)).to(device)
     forbidden = torch.tensor(FORBIDDEN, device=device)
 
     def step(last_BK: Tensor, state: Any) -> Tensor:
