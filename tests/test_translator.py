@@ -169,7 +169,7 @@ def test_batches_are_not_made_smaller_than_a_sentence(
 ) -> None:
     memory_for(0, monkeypatch, translator.model)
     released: list[None] = []
-    monkeypatch.setattr("translate.decoding.fitting.release_memory", lambda: released.append(None))
+    monkeypatch.setattr("translate.decoding.batch_size.release_memory", lambda: released.append(None))
     with pytest.raises(DataError, match="out of memory with a single sentence"):
         translator.translate(["ein Hund bellt."], batch_tokens=tokens)  # It has five, with the end.
     assert caplog.messages == [f"out of memory: from now on batches have at most {fewer} tokens" for fewer in tried]

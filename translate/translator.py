@@ -13,8 +13,8 @@ from translate.config.decoding import OWN_SETTINGS, DecodingConfig
 from translate.config.loading import config_to_dict
 from translate.config.problems import check
 from translate.data.dataset import Ids
+from translate.decoding.batch_size import AdaptiveBatchSize
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.fitting import FittingBatches
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.limits import max_scored_length, max_source_length
 from translate.decoding.rescore import log_probabilities
@@ -64,7 +64,7 @@ class Translator:
         # Without their weights, which the model has.
         self.saved, *self.others = (replace(each, weights={}) for each in (saved, *others))
         self.config = saved.config
-        self._in_batches_that_fit = FittingBatches()
+        self._in_batches_that_fit = AdaptiveBatchSize()
 
     @classmethod
     def load(cls, path: str | Path | Sequence[str | Path], device: str | torch.device = "auto") -> "Translator":

@@ -17,7 +17,7 @@ from translate.config.training import BatchConfig
 from translate.data.batching import Batch
 from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset
-from translate.decoding.fitting import FittingBatches
+from translate.decoding.batch_size import AdaptiveBatchSize
 from translate.decoding.rescore import teacher_forced
 from translate.decoding.search import search
 from translate.evaluation.accuracy import count_labels
@@ -59,7 +59,7 @@ class Validator(ABC):
         self.max_tokens, self.max_sentences = min(MOST_TOKENS, batch.max_tokens), batch.max_sentences
         self.check = check
         self.widths = np.maximum(dataset.source.lengths, dataset.target.lengths)
-        self._references_that_fit, self._searches_that_fit = FittingBatches(), FittingBatches()
+        self._references_that_fit, self._searches_that_fit = AdaptiveBatchSize(), AdaptiveBatchSize()
 
     def __call__(self, model: Model) -> Validation:
         """Measure `model`, which is in evaluation mode.

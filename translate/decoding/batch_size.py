@@ -1,4 +1,4 @@
-"""Searching, and scoring given translations, in batches that fit into memory, whatever the settings ask for."""
+"""A batch size that adapts to memory: searching and scoring in batches that fit, whatever the settings ask for."""
 
 import logging
 import sys
@@ -16,7 +16,7 @@ T = TypeVar("T")
 log = logging.getLogger("translate")
 
 
-class FittingBatches:
+class AdaptiveBatchSize:
     """Remembers what fits: once memory has run out, batches stay small."""
 
     def __init__(self) -> None:

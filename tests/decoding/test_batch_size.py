@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from translate.decoding.fitting import FittingBatches
+from translate.decoding.batch_size import AdaptiveBatchSize
 from translate.errors import DataError
 
 
@@ -17,20 +17,20 @@ def test_the_shortest_line_that_has_something_to_read_decides_when_to_give_up(le
         raise MemoryError
 
     with pytest.raises(DataError, match="out of memory with a single sentence"):
-        FittingBatches()(work, 64, lengths, longest)
+        AdaptiveBatchSize()(work, 64, lengths, longest)
     assert tried == [64, 32, 16, 8]
 
 
 def test_what_fitted_before_a_line_that_did_not_is_remembered() -> None:
-    batches, tried = FittingBatches(), []
+    batch_size, tried = AdaptiveBatchSize(), []
 
     def work(tokens: int, most: int) -> None:
         tried.append(tokens)
         if tokens > most:
             raise MemoryError
 
-    batches(partial(work, most=32), 64, [1], 100)
+    batch_size(partial(work, most=32), 64, [1], 100)
     with pytest.raises(DataError, match="out of memory with a single sentence"):
-        batches(partial(work, most=0), 64, [7], 100)
-    batches(partial(work, most=32), 64, [1], 100)
+        batch_size(partial(work, most=0), 64, [7], 100)
+    batch_size(partial(work, most=32), 64, [1], 100)
     assert tried == [64, 32, 32, 16, 8, 32]
