@@ -134,7 +134,7 @@ def tensors(pairs: Pairs, lines: np.ndarray) -> dict[str, list[Any]]:
 def test_pairs_segmented_ahead_of_time_are_the_same(helpers: int, encoded: Encoded) -> None:
     dataset = resegmented(encoded, helpers=helpers)
     given = iter(UPDATES)
-    pairs_of_updates = dataset.ahead(given)
+    pairs_of_updates = dataset.prefetch(given)
     for number, (epoch, lines) in enumerate(UPDATES, 1):
         pairs = next(pairs_of_updates)
         assert tensors(pairs, lines) == tensors(dataset.epoch(epoch), lines)
@@ -144,13 +144,13 @@ def test_pairs_segmented_ahead_of_time_are_the_same(helpers: int, encoded: Encod
 
 
 def test_ahead_of_time_there_are_only_the_pairs_that_were_asked_for(encoded: Encoded) -> None:
-    pairs = next(resegmented(encoded, helpers=1).ahead([(0, np.array([2, 5]))]))
+    pairs = next(resegmented(encoded, helpers=1).prefetch([(0, np.array([2, 5]))]))
     with pytest.raises(AssertionError):
         pairs.source.gather(np.array([3]))
 
 
 def test_helpers_end_with_the_training(encoded: Encoded, processes: list[subprocess.Popen[bytes]]) -> None:
-    pairs_of_updates = resegmented(encoded, helpers=2).ahead(UPDATES)
+    pairs_of_updates = resegmented(encoded, helpers=2).prefetch(UPDATES)
     next(pairs_of_updates)
     assert [process.poll() for process in processes] == [None, None]
     pairs_of_updates.close()
@@ -161,7 +161,7 @@ def test_without_helpers_training_goes_on(
     encoded: Encoded, processes: list[subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture
 ) -> None:
     dataset = resegmented(encoded, helpers=2)
-    pairs_of_updates = dataset.ahead(UPDATES)
+    pairs_of_updates = dataset.prefetch(UPDATES)
     next(pairs_of_updates)
     for process in processes:
         process.kill()
@@ -184,14 +184,14 @@ def test_labels_are_not_cut(tmp_path: Path) -> None:
     pairs = resegmented.epoch(0)
     assert pairs.labelled
     assert pairs.target is dataset.target
-    (ahead,) = resegmented.ahead([(0, np.array([2]))])
-    assert ahead.labelled
-    assert ahead.target is dataset.target
-    assert ids_of(ahead.source, 2) == ids_of(pairs.source, 2)
+    (prefetched,) = resegmented.prefetch([(0, np.array([2]))])
+    assert prefetched.labelled
+    assert prefetched.target is dataset.target
+    assert ids_of(prefetched.source, 2) == ids_of(pairs.source, 2)
     assert ids_of(pairs.source, 2) != dataset.source[2].tolist()
 
 
 def test_a_plain_dataset_is_the_same_in_each_epoch(encoded: Encoded) -> None:
     dataset, _ = encoded
     assert dataset.epoch(0) is dataset.epoch(5) is dataset
-    assert list(dataset.ahead(UPDATES[:2])) == [dataset, dataset]
+    assert list(dataset.prefetch(UPDATES[:2])) == [dataset, dataset]

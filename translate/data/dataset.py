@@ -72,6 +72,6 @@ class Dataset:
         """The pairs as an epoch reads them: the same in each."""
         return self
 
-    def ahead(self, updates: Iterable[tuple[int, Indices]]) -> Generator["Dataset", None, None]:
+    def prefetch(self, updates: Iterable[tuple[int, Indices]]) -> Generator["Dataset", None, None]:
         """The pairs as each of these updates reads them, each given as its epoch and the pairs that it needs."""
         return (self.epoch(number) for number, _ in updates)

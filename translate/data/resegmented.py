@@ -138,7 +138,7 @@ class ResegmentedDataset:
         )
         return ResegmentedPairs(source, target, self.dataset.labelled)
 
-    def ahead(self, updates: Iterable[tuple[int, Indices]]) -> Generator[ResegmentedPairs, None, None]:
+    def prefetch(self, updates: Iterable[tuple[int, Indices]]) -> Generator[ResegmentedPairs, None, None]:
         """The pairs as each of these updates reads them, each given as its epoch and the pairs that it needs."""
         rest = iter(updates)
         waiting: deque[tuple[ResegmentedPairs, Indices]] = deque()

@@ -40,7 +40,7 @@ class TrainingSet(Protocol):
 
     def epoch(self, number: int) -> Pairs: ...
 
-    def ahead(self, updates: Iterable[tuple[int, Indices]]) -> Generator[Pairs, None, None]:
+    def prefetch(self, updates: Iterable[tuple[int, Indices]]) -> Generator[Pairs, None, None]:
         """The pairs for each of these updates: its epoch, and which pairs it needs. They may be made ahead of time."""
 
 
@@ -132,7 +132,7 @@ class Trainer:
         progress, start = self.progress, self.progress.step
         updates, expected = tee(self._planned())
         needed = ((epoch, self._own_pairs(batches)) for epoch, _, batches in expected)
-        with closing(self.dataset.ahead(needed)) as pairs_of_updates:
+        with closing(self.dataset.prefetch(needed)) as pairs_of_updates:
             for epoch, position, batches in updates:
                 if progress.updates_left(self.total_steps, self.config.patience) <= 0:
                     return
