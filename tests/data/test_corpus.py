@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packed import ENGLISH, GERMAN, write, write_split
 
-from translate.data import known
 from translate.data import lines as lines_module
+from translate.data import multi30k
 from translate.data.corpus import open_pair
 from translate.data.digest import text_sha256
-from translate.data.known import KNOWN_TEXTS, KnownText, describe_variant
+from translate.data.multi30k import KNOWN_TEXTS, KnownText, describe_variant
 from translate.data.splits import open_split
 from translate.errors import DataError
 
@@ -182,7 +182,7 @@ def test_sides_of_two_splits_are_refused() -> None:
 
 def test_the_variant_comes_from_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = {text_sha256(side): KnownText("small", "xx", 3, text_sha256(side)) for side in (GERMAN, ENGLISH)}
-    monkeypatch.setattr(known, "_BY_SHA256", small)
+    monkeypatch.setattr(multi30k, "_BY_SHA256", small)
     source, target = write_split(tmp_path, "anything")
     assert open_pair(source, target, "anything").variant == "Multi30k small"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from translate.data.digest import TextDigest
-from translate.data.known import describe_variant
 from translate.data.lines import FileText, Text, excerpt, read_blocks, version_of
+from translate.data.multi30k import describe_variant
 from translate.errors import DataError
 
 

@@ -11,8 +11,8 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from translate.data.digest import text_sha256
-from translate.data.known import DOWNLOADED_SPLITS, KNOWN_TEXTS
 from translate.data.lines import read_lines
+from translate.data.multi30k import DOWNLOADED_SPLITS, KNOWN_TEXTS
 from translate.errors import DataError
 from translate.system.files import wait_for_lock
 from translate.system.paths import exists

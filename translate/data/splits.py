@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from translate.data.corpus import TextPair, open_pair
-from translate.data.known import DOWNLOADED_SPLITS
 from translate.data.lines import PACKED, lines_of
+from translate.data.multi30k import DOWNLOADED_SPLITS
 from translate.errors import DataError
 from translate.system.paths import exists
 
