@@ -75,13 +75,13 @@ class SavedModel:
 
     def model(self) -> Model:
         """The model itself, in evaluation mode, on the CPU. CheckpointError if the weights do not fit the settings."""
-        with WithoutDrawing():
+        with SkipInit():
             model = fresh_model(self.config, self.source, self.target)
         load_weights(model, self.weights)
         return model.eval()
 
 
-class WithoutDrawing(TorchFunctionMode):
+class SkipInit(TorchFunctionMode):
     """Skips random initialization, for weights that will be overwritten.
 
     Drawing them takes several times as long as reading a model, and would change the caller's random state.

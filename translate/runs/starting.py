@@ -14,7 +14,7 @@ from translate.data.dataset import Dataset, Indices
 from translate.errors import CheckpointError, DataError, TrainingError
 from translate.model.build import Model
 from translate.model.plain import make_plain
-from translate.model_file import SavedModel, WithoutDrawing, fresh_model, load_weights
+from translate.model_file import SavedModel, SkipInit, fresh_model, load_weights
 from translate.runs.folder import RunFolder
 from translate.runs.preparing import PreparedText
 from translate.system.allocation import explained_lack_of_memory
@@ -98,7 +98,7 @@ def prepare_model(
 def refuse_too_large(config: Config, text: PreparedText, processes: int) -> None:
     """TrainingError if memory does not hold the weights; Linux would kill the process while it draws them."""
     # Memory that nothing was written to takes no room. The meta device would import PyTorch's compiler, for seconds.
-    with WithoutDrawing():
+    with SkipInit():
         weights = processes * whole_bytes(fresh_model(config, *text.codecs).parameters())
     if weights > (free := free_memory(torch.device("cpu"))):
         each = f" of {processes} processes" if processes > 1 else ""
