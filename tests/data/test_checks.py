@@ -17,7 +17,7 @@ from translate.data.checks import (
     refuse_swapped_files,
     warn_of_copies,
     warn_of_long_lines,
-    warn_of_shifts,
+    warn_of_misaligned_lines,
     warn_of_swapped_sides,
     warn_of_truncated_sources,
 )
@@ -34,7 +34,7 @@ TEXT = TextPair("train", [], [], "", "", "made up")
 
 def said(source: np.ndarray, target: np.ndarray, caplog: pytest.LogCaptureFixture, text: TextPair = TEXT) -> list[str]:
     caplog.clear()
-    warn_of_shifts(source, target, text)
+    warn_of_misaligned_lines(source, target, text)
     return caplog.messages
 
 

@@ -123,7 +123,7 @@ def read_text(args: argparse.Namespace, translator: "Translator", reference: Pat
 
 def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: "Translator") -> None:
     """Warn if scores on this text would say little: if it was trained on, or its lines do not belong together."""
-    from translate.data.checks import line_lengths, warn_of_equal_sides, warn_of_shifts
+    from translate.data.checks import line_lengths, warn_of_equal_sides, warn_of_misaligned_lines
 
     abouts = [each.about for each in (translator.saved, *translator.others)]
     if any(text.variant in (about.get("train"), *about.get("train_parts", ())) for about in abouts):
@@ -133,7 +133,7 @@ def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: 
     warn_of_equal_sides(text)
     source = line_lengths(text.source, translator.saved.source.language)
     for target in (text.target, *references):
-        warn_of_shifts(source, line_lengths(target, translator.saved.target.language), text)
+        warn_of_misaligned_lines(source, line_lengths(target, translator.saved.target.language), text)
 
 
 def further_references(path: Path, text: "TextInMemory") -> tuple[str, list[str]]:

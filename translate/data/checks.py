@@ -174,7 +174,7 @@ def count_repeated(hashes: "array[int]") -> int:
     return int((numbers[1:] == numbers[:-1]).sum())
 
 
-def warn_of_shifts(sources: NDArray[np.integer], targets: NDArray[np.integer], text: TextPair) -> None:
+def warn_of_misaligned_lines(sources: NDArray[np.integer], targets: NDArray[np.integer], text: TextPair) -> None:
     """Warn if sources and targets of these lengths, in tokens or words, seem misaligned.
 
     That is so if in some stretch the lengths of their lines are not correlated: a long line has a long translation. If

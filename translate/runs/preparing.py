@@ -12,7 +12,12 @@ from translate.config.schema import Config
 from translate.config.text import BpeTokenizerConfig
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
-from translate.data.checks import log_unknown_share, warn_of_long_lines, warn_of_shifts, warn_of_truncated_sources
+from translate.data.checks import (
+    log_unknown_share,
+    warn_of_long_lines,
+    warn_of_misaligned_lines,
+    warn_of_truncated_sources,
+)
 from translate.data.corpora import corpora_of, encode_other_splits
 from translate.data.corpus import TextInMemory, TextPair
 from translate.data.dataset import Dataset
@@ -77,8 +82,8 @@ def warn_of_translations(text: PreparedText, config: Config) -> None:
     train, valid = text.train, text.valid
     for warning in processed_warnings(*(list(islice(side, LINES_JUDGED)) for side in (train.source, train.target))):
         log.warning("%s: %s", train.name, warning)
-    warn_of_shifts(text.train_set.source.lengths, text.train_set.target.lengths, train)
-    warn_of_shifts(text.valid_set.source.lengths, text.valid_set.target.lengths, valid)
+    warn_of_misaligned_lines(text.train_set.source.lengths, text.train_set.target.lengths, train)
+    warn_of_misaligned_lines(text.valid_set.source.lengths, text.valid_set.target.lengths, valid)
     most = config.data.filter.max_tokens
     if config.decoding.max_source > most:  # Otherwise, validations read no more than that of any line.
         warn_of_long_lines(text.valid_set, valid, most)
