@@ -11,7 +11,7 @@ from translate.config.data import Corpus, DataConfig, FilePair, FilterConfig, La
 from translate.data import corpora
 from translate.data.cache import CorpusCache
 from translate.data.corpora import corpora_of, encode_other_splits
-from translate.data.selection import repeat_pairs
+from translate.data.selection import upsample_pairs
 from translate.errors import DataError
 from translate.system.paths import project_root
 from translate.text.codec import Codec
@@ -33,7 +33,7 @@ def test_a_corpus_by_itself(weight: int, tmp_path: Path) -> None:
     corpus = Corpus(split="clean", weight=weight)
     text = corpora_of(DataConfig(root=tmp_path, train=corpus)).open_train()
     assert list(text.source) == ["a", "b"]
-    assert len(repeat_pairs(np.arange(2, dtype=np.int32), text)) == 2 * weight
+    assert len(upsample_pairs(np.arange(2, dtype=np.int32), text)) == 2 * weight
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from translate.config.data import FilterConfig
 from translate.data.corpus import TextInMemory, TextPart
 from translate.data.dataset import Dataset, EncodedText
-from translate.data.selection import repeat_pairs, select_pairs
+from translate.data.selection import select_pairs, upsample_pairs
 from translate.errors import DataError
 
 
@@ -122,6 +122,6 @@ def test_a_dropped_pair_is_named_within_its_corpus() -> None:
 def test_pairs_are_repeated_by_the_weight_of_their_corpus() -> None:
     text = parallel(["a"] * 6, ["a"] * 6)
     pairs = np.array([0, 2, 3, 4])
-    assert repeat_pairs(pairs, text) is pairs
+    assert upsample_pairs(pairs, text) is pairs
     parts = (TextPart("one", 2, 1), TextPart("two", 1, 3), TextPart("three", 3, 2))
-    assert repeat_pairs(pairs, replace(text, parts=parts)).tolist() == [0, 2, 2, 2, 3, 3, 4, 4]
+    assert upsample_pairs(pairs, replace(text, parts=parts)).tolist() == [0, 2, 2, 2, 3, 3, 4, 4]

@@ -83,8 +83,8 @@ def _has_word(line: str) -> bool:
     return line[:1].isalnum() or any(map(str.isalnum, line))  # The first character settles it for most lines.
 
 
-def repeat_pairs(pairs: NDArray[np.int32], text: TextPair) -> NDArray[np.int32]:
-    """The indices of the pairs to train on, each as often as the weight of its corpus says."""
+def upsample_pairs(pairs: NDArray[np.int32], text: TextPair) -> NDArray[np.int32]:
+    """The indices of the pairs to train on, each as often as the weight of its corpus says (upsampling)."""
     if not text.parts:
         return pairs
     ends = np.cumsum([part.pairs for part in text.parts])

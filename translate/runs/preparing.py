@@ -22,7 +22,7 @@ from translate.data.corpora import corpora_of, encode_other_splits
 from translate.data.corpus import TextInMemory, TextPair
 from translate.data.dataset import Dataset
 from translate.data.resegmented import ResegmentedDataset
-from translate.data.selection import repeat_pairs
+from translate.data.selection import upsample_pairs
 from translate.decoding.limits import LEAST_RATIO, ratio_for
 from translate.evaluation.score_warnings import blanks_warning, processed_warnings, text_warnings
 from translate.model.build import Model
@@ -108,7 +108,7 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
     pairs, report = corpora_of(config.data).select(dataset, text)
     for line in report:
         log.info("%s: %s", text.name, line)
-    pairs = repeat_pairs(pairs, text)
+    pairs = upsample_pairs(pairs, text)
     plan = BatchPlan(pairs, dataset.source.lengths, dataset.target.lengths, config.training.batch, config.seed)
     shapes, most = plan.shapes(0), config.training.batch.max_tokens
     padding = 100 * shapes.padding_share()
