@@ -244,16 +244,16 @@ def test_one_known_validation_pair_in_a_hundred_is_worth_saying(
     assert ("val: 1 of 100 different pairs are also in the" in caplog.text) == bool(caplog.messages) == warned
 
 
-def test_a_known_validation_pair_counts_once() -> None:
+def test_a_leaked_validation_pair_counts_once() -> None:
     train = TextPair("train", ["a", "b", "a", "b"], ["c", "d", "c", "e"], "1", "2", "x")
     found = count_copies(train, TextPair("val", ["a", "a", "b", "f"], ["c", "c", "e", "g"], "3", "4", "x"))
-    assert (found.known, found.validated) == (2, 3)
+    assert (found.leaked, found.validation_pairs) == (2, 3)
 
 
 def test_the_first_copy_may_be_the_first_pair() -> None:
     train = TextPair("train", ["a", "b", "c"], ["a", "d", "c"], "1", "2", "x")
     found = count_copies(train, TextPair("val", ["e"], ["f"], "3", "4", "x"))
-    assert (found.equal, found.first_equal) == (2, 0)
+    assert (found.identical, found.first_identical) == (2, 0)
 
 
 @pytest.mark.parametrize(

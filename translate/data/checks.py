@@ -117,20 +117,20 @@ def warn_of_copies(train: TextPair, valid: TextPair, filters: FilterConfig | Non
             "have a tab on one side, which may be the rows of a table with the other side in them; cut -f1 FILE prints "
             "the first column",
         )
-    if found.equal and found.equal >= pairs * WORTH_SAYING and not (filters and filters.identical):
+    if found.identical and found.identical >= pairs * WORTH_SAYING and not (filters and filters.identical):
         drop = "; data.filter.identical=true drops them" if filters else ""
-        place = f"the first in {train.place(found.first_equal)}"
-        warn(found.equal, f"have the same text on both sides ({place}), which teaches a model to copy{drop}")
+        place = f"the first in {train.place(found.first_identical)}"
+        warn(found.identical, f"have the same text on both sides ({place}), which teaches a model to copy{drop}")
     if found.repeated >= pairs * MUCH and not (filters and filters.repeated):
         drop = "; data.filter.repeated=true drops repetitions" if filters else ""
         warn(found.repeated, f"repeat others and count as often{drop}")
-    if found.known >= found.validated * WORTH_SAYING:
+    if found.leaked >= found.validation_pairs * WORTH_SAYING:
         log.warning(
             "%s: %d of %d different %s are also in the training text, so validation scores, which select the best "
             "model, say less about unseen text; remove them from one of the two",
             valid.name,
-            found.known,
-            found.validated,
+            found.leaked,
+            found.validation_pairs,
             valid.unit,
         )
 
@@ -139,32 +139,32 @@ def warn_of_copies(train: TextPair, valid: TextPair, filters: FilterConfig | Non
 class Copies:
     """How much of a training text copies its other side, other pairs, or the validation text."""
 
-    equal: int  # pairs with the same text on both sides, which is not blank
-    first_equal: int  # the index of the first of them
+    identical: int  # pairs with the same text on both sides, which is not blank
+    first_identical: int  # the index of the first of them
     tables: int  # pairs with a tab on one side
     repeated: int  # pairs that occurred before, neither side of which is blank
-    known: int  # different validation pairs that are in the training text, too,
-    validated: int  # of so many
+    leaked: int  # different validation pairs that are in the training text, too,
+    validation_pairs: int  # of so many different ones
 
 
 def count_copies(train: TextPair, valid: TextPair) -> Copies:
     """Count them in one pass over the training text, which may be too large for memory."""
     of_validation = set(zip(valid.source, valid.target, strict=True))
-    known: set[tuple[str, str]] = set()
-    equal = first_equal = tables = 0
+    leaked: set[tuple[str, str]] = set()
+    identical = first_identical = tables = 0
     hashes = array("q")  # 8 bytes a pair
     for number, (source, target) in enumerate(zip(train.source, train.target, strict=True)):
         pair = source, target
         if source.strip() and target.strip():
             hashes.append(hash(pair))
         if source == target and source.strip():
-            if not equal:
-                first_equal = number
-            equal += 1
+            if not identical:
+                first_identical = number
+            identical += 1
         tables += "\t" in source or "\t" in target
         if pair in of_validation:
-            known.add(pair)
-    return Copies(equal, first_equal, tables, count_repeated(hashes), len(known), len(of_validation))
+            leaked.add(pair)
+    return Copies(identical, first_identical, tables, count_repeated(hashes), len(leaked), len(of_validation))
 
 
 def count_repeated(hashes: "array[int]") -> int:
