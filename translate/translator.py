@@ -26,7 +26,7 @@ from translate.system.allocation import explained_lack_of_memory
 from translate.system.device import prepare_cpu, resolve_device
 
 LINE_BREAK = re.compile(r"\r\n|[\r\n]")  # not U+2028 and the like, which are part of a sentence (see data/lines.py)
-MOST = 1000  # translations of one sentence, samples or hypotheses of a beam, that may be asked for
+MAX_N_BEST = 1000  # translations of one sentence, samples or hypotheses of a beam, that may be asked for
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,8 @@ class Translator:
         n, first_line = operator.index(n), operator.index(first_line)
         if n < 1 or first_line < 1:
             raise ValueError(f"n and first_line must be at least 1, not {n} and {first_line}")
-        if n > MOST:
-            raise ConfigError(f"n-best is limited to {MOST} translations of each sentence, not {n}")
+        if n > MAX_N_BEST:
+            raise ConfigError(f"n-best is limited to {MAX_N_BEST} translations of each sentence, not {n}")
         if self.predicts_labels and n > 1 and settings.search != "sample":
             # A label is one token, so that a beam of n finds the n best.
             settings = settings.model_copy(update={"search": "beam", "beam_size": n})

@@ -30,7 +30,9 @@ def test_what_is_too_large_for_test_sets_is_not_encoded_ahead(
     for split, count in {"train": 20, "val": 5, "crawl": 50, "part": 30, "test": 5, "tests": 6}.items():
         write_split(corpus, split, *sentences(count, seed=count))
     sizes = {split: sum(path.stat().st_size for path in corpus.glob(f"{split}.*")) for split in ("part", "test")}
-    monkeypatch.setattr(corpora, "MOST_OF_TEST_SETS", sum(sizes.values()))  # enough for "part", but not beside both
+    monkeypatch.setattr(
+        corpora, "MAX_BYTES_OF_TEST_SETS", sum(sizes.values())
+    )  # enough for "part", but not beside both
     config = tiny.config(f"data.root={corpus}", f"data.cache={tiny.folder}/cache", "training.max_steps=1")
     encoded = calls_of(monkeypatch, CorpusCache, "dataset", lambda self, codecs, text: text.name)
     train(config)

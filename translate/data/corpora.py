@@ -35,7 +35,7 @@ log = logging.getLogger("translate")
 
 Read = TypeVar("Read", bound=TextPair)
 
-MOST_OF_TEST_SETS = 1 << 24  # bytes on disk of all test sets together, some 100,000 pairs if unpacked
+MAX_BYTES_OF_TEST_SETS = 1 << 24  # bytes on disk of all test sets together, some 100,000 pairs if unpacked
 
 
 @dataclass(frozen=True)
@@ -240,15 +240,15 @@ def corpora_of(data: DataConfig | LabelledDataConfig, target: Codec | None = Non
 def encode_other_splits(corpora: Corpora, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
     """Put the splits of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
 
-    Small ones first, up to MOST_OF_TEST_SETS: larger ones are probably training text of other runs. One that cannot be
-    read or tokenized now is left until it is asked for.
+    Small ones first, up to MAX_BYTES_OF_TEST_SETS: larger ones are probably training text of other runs. One that
+    cannot be read or tokenized now is left until it is asked for.
     """
     try:
         splits = corpora.other_splits()
         sizes = {split: sum(file.stat().st_size for file in files) for split, files in splits.items()}
     except (DataError, OSError):  # Text named file by file does not need this folder; or a file was just removed.
         return
-    room = MOST_OF_TEST_SETS
+    room = MAX_BYTES_OF_TEST_SETS
     for split in sorted(splits, key=sizes.__getitem__):
         room -= sizes[split]
         if room < 0:

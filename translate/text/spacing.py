@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 
 MAX_ROUNDS = 10
 # A language counts as one without spaces if fewer than this share of distinct pairs of neighbours mostly have one.
-MOST_APART = 0.25
+MIN_APART = 0.25
 
 # The suffix of every second occurrence. No real token ends like this: few hold a space at all (Spanish "EE. UU.").
 SECOND = " (2)"
@@ -143,7 +143,7 @@ class SpacingCounts:
         """The rules that hold for most pairs of neighbours, and as exceptions the pairs for which they do not."""
         alternating = self._alternating()
         apart = self._apart(alternating)
-        if sum(apart.values()) < MOST_APART * len(apart):
+        if sum(apart.values()) < MIN_APART * len(apart):
             rules, apart = Spacing(unspaced=True), self._apart(frozenset())
         else:
             rules = _rules(alternating, apart)
