@@ -77,7 +77,7 @@ def test_gradients_are_the_same_to_the_bit(name: str, objective: str, dtype: tor
 def most(model: Model) -> int:
     with TensorMemory() as memory:
         train_on(model, OBJECTIVES["cross-entropy"], torch.float32)
-    return memory.most
+    return memory.peak
 
 
 @pytest.mark.slow

@@ -29,12 +29,12 @@ def test_tensors_are_counted_while_they_are_there() -> None:
         parts = [a[:10], a.view(10, 100), before[:3], before.reshape(7, 1)]
         assert memory.now == 4000
         b = a.double()
-        assert (memory.now, memory.most) == (12000, 12000)
+        assert (memory.now, memory.peak) == (12000, 12000)
         del b
         del a
         assert memory.now == 4000  # There are views of it.
         parts.clear()
-        assert (memory.now, memory.most) == (0, 12000)
+        assert (memory.now, memory.peak) == (0, 12000)
 
 
 def test_activations_counted_by_hand() -> None:
@@ -46,10 +46,10 @@ def test_activations_counted_by_hand() -> None:
     with TensorMemory() as memory:
         y = (x @ w).relu() @ v
         assert memory.now == 4 * rows * (hidden + width)  # what relu has made, for the gradient of v, and y
-        assert memory.most == 4 * rows * 2 * hidden  # what goes into relu, and what comes out
+        assert memory.peak == 4 * rows * 2 * hidden  # what goes into relu, and what comes out
         y.sum().backward()
         # y, relu(x @ w), its gradient and that of what goes into relu; the sum and its gradient.
-        assert memory.most == 4 * (rows * (width + 3 * hidden) + 2)
+        assert memory.peak == 4 * (rows * (width + 3 * hidden) + 2)
         del y
         assert memory.now == 0
 

@@ -75,7 +75,7 @@ def passed(made: Prepared, pairs: Indices) -> int:
         parameter.grad = torch.zeros_like(parameter)
     with TensorMemory() as memory:
         made.learner.update.accumulate(make_batch(made.dataset, pairs), 1.0, last=True)
-    return memory.most
+    return memory.peak
 
 
 def tried(made: Prepared) -> tuple[LargestBatch, int, list[int]]:

@@ -19,7 +19,7 @@ from translate.config.training import TrainingConfig
 
 
 class TensorMemory(TorchDispatchMode):
-    """The memory of all tensors made inside a `with` statement: `now`, and at the peak, `most`.
+    """The memory of all tensors made inside a `with` statement: `now`, and at the `peak`.
 
     It counts what operations return, storage by storage, but not what kernels use internally.
 
@@ -29,7 +29,7 @@ class TensorMemory(TorchDispatchMode):
 
     def __init__(self, limit: float = math.inf, beyond: Callable[[], None] = lambda: None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.now = self.most = 0
+        self.now = self.peak = 0
         self._limit = limit
         self._beyond = beyond
         self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
@@ -51,8 +51,8 @@ class TensorMemory(TorchDispatchMode):
 
         self._alive[address] = weakref.ref(storage, gone)
         self.now += size
-        self.most = max(self.most, self.now)
-        if self.most > self._limit:
+        self.peak = max(self.peak, self.now)
+        if self.peak > self._limit:
             self._limit = math.inf
             self._beyond()
 
