@@ -33,10 +33,10 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Encoded:
 
 
 def resegmented(
-    encoded: Encoded, *, share: float = 0.3, longest: int = 200, seed: int = 1, helpers: int = 0
+    encoded: Encoded, *, dropout: float = 0.3, longest: int = 200, seed: int = 1, helpers: int = 0
 ) -> ResegmentedDataset:
     dataset, codecs = encoded
-    return ResegmentedDataset(dataset, codecs, share=share, longest=longest, seed=seed, helpers=helpers)
+    return ResegmentedDataset(dataset, codecs, dropout=dropout, longest=longest, seed=seed, helpers=helpers)
 
 
 def ids_of(side: Side, line: int) -> list[int]:
@@ -59,13 +59,13 @@ def test_an_epoch_is_read_the_same_in_any_order(encoded: Encoded) -> None:
     assert read(again.epoch(3), backwards=True) == third == read(once.epoch(3))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_how_much_longer_lines_become(share: float, encoded: Encoded) -> None:
-    dataset = resegmented(encoded, share=share)
+@pytest.mark.parametrize("dropout", [0.0, 0.3, 1.0])
+def test_how_much_longer_lines_become(dropout: float, encoded: Encoded) -> None:
+    dataset = resegmented(encoded, dropout=dropout)
     epoch, whole = read(dataset.epoch(0)), encoded[0]
     tokens = sum(len(side) for pair in epoch.values() for side in pair)
     assert dataset.lengthening() == pytest.approx(tokens / (len(whole.source.ids) + len(whole.target.ids)))
-    assert (dataset.lengthening() > 1) == (share > 0)
+    assert (dataset.lengthening() > 1) == (dropout > 0)
 
 
 def test_lengths_are_measured_over_the_whole_text(encoded: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_epochs_seeds_pairs_and_sides_differ(encoded: Encoded) -> None:
     assert len({str(ways[0][line]) for line in range(2, len(GERMAN), 3)}) > 1  # four times the same line
     german = Dataset(encoded[0].source, encoded[0].source)
     codec = encoded[1][0]
-    same = ResegmentedDataset(german, (codec, codec), share=0.3, longest=200, seed=1).epoch(0)
+    same = ResegmentedDataset(german, (codec, codec), dropout=0.3, longest=200, seed=1).epoch(0)
     assert any(ids_of(same.source, line) != ids_of(same.target, line) for line in range(len(GERMAN)))
 
 
@@ -98,7 +98,7 @@ def test_the_text_stays(encoded: Encoded) -> None:
 def test_a_line_that_would_get_too_long_stays_as_it_was(encoded: Encoded) -> None:
     dataset, _ = encoded
     longest = len(dataset.source[2])
-    pairs = read(resegmented(encoded, share=0.15, longest=longest).epoch(0))
+    pairs = read(resegmented(encoded, dropout=0.15, longest=longest).epoch(0))
     assert all(len(ids) <= longest for ids, _ in pairs.values())
     same = [ids == dataset.source[line].tolist() for line, (ids, _) in pairs.items()]
     assert same[2::3] == [True] * 4
@@ -180,7 +180,7 @@ def test_labels_are_not_cut(tmp_path: Path) -> None:
     cache = CorpusCache(tmp_path)
     codecs = cache.codecs(TextConfig.model_validate({"tokenizer": {"kind": "bpe"}}), ("de", None), text)
     dataset = cache.dataset(codecs, text)
-    resegmented = ResegmentedDataset(dataset, codecs, share=0.5, longest=200, seed=1, helpers=1)
+    resegmented = ResegmentedDataset(dataset, codecs, dropout=0.5, longest=200, seed=1, helpers=1)
     pairs = resegmented.epoch(0)
     assert pairs.labelled
     assert pairs.target is dataset.target

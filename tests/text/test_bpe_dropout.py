@@ -35,8 +35,8 @@ def test_there_is_something_to_leave_out() -> None:
     assert CODEC.tokenize("lowest") == [" lowest"]
 
 
-def resegment(codec: Codec, line: str, share: float, seed: int = 0) -> list[int]:
-    return BpeDropout(codec, share).resegment(codec.encode([line])[0], Random(seed))
+def resegment(codec: Codec, line: str, p: float, seed: int = 0) -> list[int]:
+    return BpeDropout(codec, p).resegment(codec.encode([line])[0], Random(seed))
 
 
 @given(codecs, texts)
@@ -64,38 +64,38 @@ def test_unknown_letters_end_no_part() -> None:
 
 
 @given(texts, st.floats(0, 1), st.integers(0, 9))
-def test_the_text_stays(line: str, share: float, seed: int) -> None:
-    ids = resegment(FALLBACK, line, share, seed)
+def test_the_text_stays(line: str, p: float, seed: int) -> None:
+    ids = resegment(FALLBACK, line, p, seed)
     assert FALLBACK.decode(ids) == (FALLBACK.prepare(line) if line.strip() else "")
 
 
-def probabilities(word: tuple[str, ...], merges: list[tuple[str, str]], share: float) -> Counter[tuple[str, ...]]:
+def probabilities(word: tuple[str, ...], merges: list[tuple[str, str]], p: float) -> Counter[tuple[str, ...]]:
     """How likely a word ends in each segmentation: the paper's algorithm, with every draw tried both ways."""
     possible = [(place, pair) for place, pair in enumerate(pairwise(word)) if pair in merges]
     found: Counter[tuple[str, ...]] = Counter()
     for left_out in product([False, True], repeat=len(possible)):
         chance = 1.0
         for out in left_out:
-            chance *= share if out else 1 - share
+            chance *= p if out else 1 - p
         kept = [candidate for candidate, out in zip(possible, left_out, strict=True) if not out]
         if not kept:
             found[word] += chance
             continue
         place, (left, right) = min(kept, key=lambda candidate: (merges.index(candidate[1]), candidate[0]))
         merged = (*word[:place], left + right, *word[place + 2 :])
-        for end, part in probabilities(merged, merges, share).items():
+        for end, part in probabilities(merged, merges, p).items():
             found[end] += chance * part
     return found
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5])
+@pytest.mark.parametrize("p", [0.1, 0.5])
 @pytest.mark.parametrize("word", ["lowest", "newer"])
-def test_segmentations_are_as_frequent_as_the_paper_says(word: str, share: float) -> None:
+def test_segmentations_are_as_frequent_as_the_paper_says(word: str, p: float) -> None:
     assert isinstance(CODEC.tokenizer, PieceTokenizer)
-    expected = probabilities(tuple(f" {word}"), CODEC.tokenizer.merges, share)
+    expected = probabilities(tuple(f" {word}"), CODEC.tokenizer.merges, p)
     assert sum(expected.values()) == pytest.approx(1)
     assert len(expected) > 8
-    dropout, random, draws = BpeDropout(CODEC, share), Random(1), 20_000
+    dropout, random, draws = BpeDropout(CODEC, p), Random(1), 20_000
     (ids,) = CODEC.encode([word])
     counts = Counter(tuple(CODEC.vocabulary.strings(dropout.resegment(ids, random))) for _ in range(draws))
     assert counts.keys() <= expected.keys()

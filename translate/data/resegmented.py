@@ -98,7 +98,7 @@ class ResegmentedDataset:
 
     Args:
         codecs: those that have encoded it.
-        share: the probability with which a merge is left out.
+        dropout: the probability with which a merge is left out.
         longest: maximum number of tokens in a line; one that would become longer stays as it is in `dataset`.
         helpers: processes that segment the pairs of the next updates during an update; 0 if this process does it.
     """
@@ -108,7 +108,7 @@ class ResegmentedDataset:
         dataset: Dataset,
         codecs: tuple[Codec, Codec],
         *,
-        share: float,
+        dropout: float,
         longest: int,
         seed: int,
         helpers: int = 0,
@@ -117,7 +117,7 @@ class ResegmentedDataset:
         self.seed = seed
         self.helpers = helpers
         self.resegmenters = [
-            None if codec.holds_labels else Resegmenter(BpeDropout(codec, share), longest) for codec in codecs
+            None if codec.holds_labels else Resegmenter(BpeDropout(codec, dropout), longest) for codec in codecs
         ]
 
     def lengthening(self) -> float:

@@ -137,7 +137,7 @@ def training_set(config: Config, text: PreparedText, model: Model, helpers: int 
         return text.train_set
     longest = min(config.data.filter.max_tokens, model.longest - 1)
     resegmented = ResegmentedDataset(
-        text.train_set, text.codecs, share=tokenizer.dropout, longest=longest, seed=config.seed, helpers=helpers
+        text.train_set, text.codecs, dropout=tokenizer.dropout, longest=longest, seed=config.seed, helpers=helpers
     )
     log.info(
         "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much%s",

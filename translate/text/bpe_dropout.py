@@ -22,18 +22,18 @@ Merge = tuple[int, int]  # the place of the left one of two pieces in a word, an
 
 
 class BpeDropout:
-    """Segments anew what a codec of kind bpe has encoded, leaving out each possible merge with probability `share`.
+    """Segments anew what a codec of kind bpe has encoded, leaving out each possible merge with probability `p`.
 
     At every step, a fresh draw decides which possible merges are left out, and the remaining one that was learned first
     is applied. A word is done when none remains.
     """
 
-    def __init__(self, codec: Codec, share: float) -> None:
+    def __init__(self, codec: Codec, p: float) -> None:
         assert isinstance(codec.tokenizer, PieceTokenizer)
         self._codec = codec
         self._tokenizer = codec.tokenizer
         self._vocabulary = codec.vocabulary
-        self._share = share
+        self._p = p
         # Stands for unknown characters, most of which are letters, too. No piece contains it, so it is unknown again.
         self._unknown = next(character for character in map(chr, IDEOGRAPHS) if character not in codec.vocabulary)
         self._falls_back = next(iter(BYTES)) in codec.vocabulary
@@ -43,7 +43,7 @@ class BpeDropout:
         self._known_parts = lru_cache(CACHED)(self._without_dropout)
 
     def __reduce__(self) -> tuple[type["BpeDropout"], tuple[Codec, float]]:
-        return BpeDropout, (self._codec, self._share)  # Caches cannot be pickled.
+        return BpeDropout, (self._codec, self._p)  # Caches cannot be pickled.
 
     def resegment(self, ids: Iterable[int], random: Random) -> list[int]:
         """Other ids for a line, given those of the codec; the same ones if no merge is left out.
@@ -61,7 +61,7 @@ class BpeDropout:
             return self._finish(characters, self._possible(characters), random)
         characters, merges, whole = self._known_parts(part)
         for made in range(len(merges)):
-            if random.random() < self._share:
+            if random.random() < self._p:
                 word = reduce(_merged, merges[:made], characters)
                 return self._finish(word, self._possible(word)[1:], random)
         return whole
@@ -75,7 +75,7 @@ class BpeDropout:
 
     def _first_kept(self, possible: Iterable[Merge], random: Random) -> Merge | None:
         for merge in possible:
-            if random.random() >= self._share:
+            if random.random() >= self._p:
                 return merge
         return None
 
