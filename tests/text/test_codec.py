@@ -198,7 +198,7 @@ def grammar() -> Codec:
 def test_known_words_come_back(grammar: Codec, sentences: Sequence[str], gap: str) -> None:
     line = gap.join(["", *sentences, ""])
     assert [word for word in grammar.unknown(line) if word.strip()] == []
-    assert grammar.tokenizer.join(grammar.tokenize(line)) == " ".join(line.split())
+    assert grammar.tokenizer.detokenize(grammar.tokenize(line)) == " ".join(line.split())
     (plain,) = grammar.encode([" ".join(sentences)])
     assert grammar.decode(plain) == " ".join(sentences)
 
@@ -297,5 +297,5 @@ def test_share_of_exact_round_trips(
     text = open_split(multi30k, split, "de", "en").in_memory()
     for codec, lines, count in zip(real_codecs, (text.source, text.target), exact, strict=True):
         cut = codec.tokenizer.tokenize(lines)
-        same = sum(codec.tokenizer.join(tokens) == line for tokens, line in zip(cut, lines, strict=True))
+        same = sum(codec.tokenizer.detokenize(tokens) == line for tokens, line in zip(cut, lines, strict=True))
         assert same == count

@@ -81,19 +81,19 @@ def parts(line: str) -> list[str]:
 def test_training_lines_come_back_with_all_their_white_space(kind: str, line: str) -> None:
     tokens = cut(kind, line)
     assert set(tokens) <= set(TOKENIZERS[kind].pieces)
-    assert TOKENIZERS[kind].join(tokens) == line
+    assert TOKENIZERS[kind].detokenize(tokens) == line
 
 
 @given(line=st.text(st.sampled_from(KNOWN)), kind=st.sampled_from(sorted(SETTINGS)))
 def test_known_characters_come_back(line: str, kind: str) -> None:
     tokens = cut(kind, line)
     assert set(tokens) <= set(TOKENIZERS[kind].pieces)
-    assert TOKENIZERS[kind].join(tokens) == (line if line.strip() else "")
+    assert TOKENIZERS[kind].detokenize(tokens) == (line if line.strip() else "")
 
 
 @given(line=st.text(), kind=st.sampled_from(sorted(SETTINGS)))
 def test_unknown_pieces_stand_for_themselves(line: str, kind: str) -> None:
-    assert TOKENIZERS[kind].join(cut(kind, line)) == (line if line.strip() else "")
+    assert TOKENIZERS[kind].detokenize(cut(kind, line)) == (line if line.strip() else "")
 
 
 @given(st.text())
@@ -101,7 +101,7 @@ def test_with_bytes_to_fall_back_on_nothing_is_unknown(line: str) -> None:
     for tokenizer in (*FALLBACKS.values(), TOKENIZERS["byte"]):
         tokens = next(tokenizer.tokenize([line]))
         assert set(tokens) <= set(tokenizer.pieces)
-        assert tokenizer.join(tokens) == (line if line.strip() else "")
+        assert tokenizer.detokenize(tokens) == (line if line.strip() else "")
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
@@ -154,10 +154,10 @@ def test_bytes(line: str) -> None:
 
 
 def test_bytes_that_are_no_text() -> None:
-    join = TOKENIZERS["byte"].join
-    assert join(["<0x61>", "<0xC3>", "<0x62>"]) == "a\ufffdb"
-    assert join(["<0xC3>", "<0xBC>", "<0xC3>"]) == "ü\ufffd"
-    assert FALLBACKS["bpe"].join([" a", "<0xFF>", "<0xE6>", "<0x88>", "<0x91>", " b"]) == "a\ufffd我 b"
+    detokenize = TOKENIZERS["byte"].detokenize
+    assert detokenize(["<0x61>", "<0xC3>", "<0x62>"]) == "a\ufffdb"
+    assert detokenize(["<0xC3>", "<0xBC>", "<0xC3>"]) == "ü\ufffd"
+    assert FALLBACKS["bpe"].detokenize([" a", "<0xFF>", "<0xE6>", "<0x88>", "<0x91>", " b"]) == "a\ufffd我 b"
 
 
 def naive_merges(words: Counter[tuple[str, ...]], count: int) -> Iterator[tuple[str, str]]:
@@ -233,7 +233,7 @@ def test_wordpiece_has_every_character_to_begin_a_word_and_to_continue_one() -> 
     known = TOKENIZERS["wordpiece"].pieces
     for character in {" ", *KNOWN}:
         assert {character, f"##{character}"} <= set(known)
-    assert TOKENIZERS["wordpiece"].join(["##lo", "##w", " #", "#", "##"]) == "low ##"
+    assert TOKENIZERS["wordpiece"].detokenize(["##lo", "##w", " #", "#", "##"]) == "low ##"
 
 
 @given(st.text(st.sampled_from("lowernst "), max_size=14))
@@ -319,7 +319,7 @@ def test_the_rarest_characters_get_no_piece(kind: str) -> None:
     tokenizer = learn_one(lines, kind=kind, character_coverage=(total - 3.5) / total, **settings)
     texts = [*(f" {line}" for line in frequent), " a", "wall-", " low"]
     assert tokenizer.state == LEARNERS[kind](texts, **settings).to_str()
-    assert tokenizer.join(next(tokenizer.tokenize(["wall爱wall"]))) == "wall爱wall"
+    assert tokenizer.detokenize(next(tokenizer.tokenize(["wall爱wall"]))) == "wall爱wall"
 
 
 def test_all_characters_are_covered_unless_asked_otherwise() -> None:
@@ -353,7 +353,7 @@ def test_without_the_library_joining_works_and_cutting_says_what_is_missing(
     tokens = cut(kind, LINES[0])
     copy = PieceTokenizer.from_dict(TOKENIZERS[kind].to_dict())
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    assert copy.join(tokens) == LINES[0]
+    assert copy.detokenize(tokens) == LINES[0]
     with pytest.raises(
         ConfigError, match=r"needs the package 'tokenizers', .*: pip install tokenizers\. .*data\.cache"
     ):
@@ -466,7 +466,7 @@ def test_a_truecaser_without_words_still_begins_lines_with_a_capital() -> None:
     tokenizer = replace(TOKENIZERS["bpe"], truecaser=Truecaser(frozenset(), "en"))
     copy = PieceTokenizer.from_dict(json.loads(json.dumps(tokenizer.to_dict())))
     assert copy == tokenizer
-    assert copy.join([" l", "ow"]) == "Low"
+    assert copy.detokenize([" l", "ow"]) == "Low"
 
 
 def test_a_tokenizer_from_before_truecasing_has_none() -> None:

@@ -111,7 +111,7 @@ def test_odd_text_makes_ids_but_never_a_special(name: str, line: str) -> None:
         token for token, index in zip(tokens, codec.encode([line])[0], strict=True) if index == UNK
     ]
     if name != "word":
-        assert codec.tokenizer.join(tokens) == codec.tokenizer.normalize(codec.prepare(line))
+        assert codec.tokenizer.detokenize(tokens) == codec.tokenizer.normalize(codec.prepare(line))
 
 
 @pytest.mark.parametrize("name", SETTINGS)

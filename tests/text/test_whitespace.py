@@ -37,7 +37,7 @@ def build(**tokenizer: object) -> tuple[Codec, Codec]:
 def test_white_space_alone_divides(line: str, tokens: list[str]) -> None:
     tokenizer = WhitespaceTokenizer("en")
     assert list(tokenizer.tokenize([line])) == [tokens]
-    assert tokenizer.join(tokens) == tokenizer.normalize(line) == " ".join(tokens)
+    assert tokenizer.detokenize(tokens) == tokenizer.normalize(line) == " ".join(tokens)
 
 
 def test_lower_case_is_that_of_the_language() -> None:

@@ -199,7 +199,7 @@ def test_without_spacy_joining_works_and_cutting_says_what_is_missing(monkeypatc
     _spacy_tokenizer.cache_clear()
     monkeypatch.setitem(sys.modules, "spacy", None)
     tokenizer = WordTokenizer("en", spacing=Spacing(joins_left=frozenset(".")))
-    assert tokenizer.join(["Hi", "."]) == "Hi."
+    assert tokenizer.detokenize(["Hi", "."]) == "Hi."
     with pytest.raises(ConfigError, match=r"needs spaCy, but the module 'spacy' is not installed: pip install spacy\."):
         list(tokenizer.tokenize(["Hi."]))
 

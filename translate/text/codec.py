@@ -47,7 +47,8 @@ class Codec:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids before the first EOS, without PAD and BOS. An unknown word reads `<unk>`."""
         before_end = takewhile(lambda index: index != EOS, ids)
-        return self.tokenizer.join(self.vocabulary.strings(index for index in before_end if index not in (PAD, BOS)))
+        tokens = self.vocabulary.strings(index for index in before_end if index not in (PAD, BOS))
+        return self.tokenizer.detokenize(tokens)
 
     def tokenize(self, line: str) -> list[str]:
         """The tokens of one line, known or not: as many as `encode` gives ids."""

@@ -22,7 +22,7 @@ class LabelTokenizer:
         """The label on each line, in a list of one; an empty list for a blank line."""
         return ([label] if (label := self.normalize(line)) else [] for line in lines)
 
-    def join(self, tokens: Sequence[str]) -> str:
+    def detokenize(self, tokens: Sequence[str]) -> str:
         return " ".join(tokens)
 
     def to_dict(self) -> dict[str, Any]:

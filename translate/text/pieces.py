@@ -1,7 +1,7 @@
 """Text to characters, bytes or subwords, with Hugging Face's `tokenizers`, and back without losing a character.
 
 piece_learning.py learns the pieces. This is the only file that imports that library, and only when it is needed:
-joining does without it.
+detokenizing does without it.
 """
 
 import json
@@ -28,8 +28,8 @@ class PieceTokenizer:
     """Pieces of text that include their spaces, so that joining is just concatenation.
 
     The kinds in `WITH_WORDS` put one space before the line, so that its first word has the same pieces as elsewhere;
-    `join` removes it. No white space is stripped. Text for which there is no piece becomes a token as it is written,
-    which is not in the vocabulary.
+    `detokenize` removes it. No white space is stripped. Text for which there is no piece becomes a token as it is
+    written, which is not in the vocabulary.
 
     Args:
         state: the library's JSON of its tokenizer, without special tokens, so that no text is ever read as one.
@@ -64,7 +64,7 @@ class PieceTokenizer:
         return hugging_face().Tokenizer.from_str(self.state)
 
     def normalize(self, line: str) -> str:
-        """The text that `join` gives back: in the case that was asked for, lone surrogates replaced by `?`."""
+        """The text that `detokenize` gives back: in the case that was asked for, lone surrogates replaced by `?`."""
         # The library encodes what it gets, which fails with a lone surrogate, as in a str from JSON or a file's name.
         line = line.encode("utf-8", errors="replace").decode("utf-8")
         if self.truecaser is not None:
@@ -105,7 +105,7 @@ class PieceTokenizer:
             for index, (start, stop) in zip(encoding.ids, encoding.offsets, strict=True)
         ]
 
-    def join(self, tokens: Sequence[str]) -> str:
+    def detokenize(self, tokens: Sequence[str]) -> str:
         """The text of these pieces. Bytes that are not UTF-8 become U+FFFD."""
         text = _written(tokens)
         if self.kind in WITH_WORDS:

@@ -26,7 +26,7 @@ class Tokenizer(Protocol):
         """The Python packages that decide how text is split; another version of them may split it differently."""
 
     def normalize(self, line: str) -> str:
-        """The line after lower-casing and the like: the most that `join` can restore from its tokens."""
+        """The line after lower-casing and the like: the most that `detokenize` can restore from its tokens."""
 
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
         """The tokens of each line; none for a blank one.
@@ -34,7 +34,7 @@ class Tokenizer(Protocol):
         ConfigError if the library for it is missing, DataError if that fails on a line.
         """
 
-    def join(self, tokens: Sequence[str]) -> str:
+    def detokenize(self, tokens: Sequence[str]) -> str:
         """The line of text that these tokens make."""
 
     def to_dict(self) -> dict[str, Any]:

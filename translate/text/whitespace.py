@@ -25,7 +25,7 @@ class WhitespaceTokenizer:
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
         return (self.normalize(line).split() for line in lines)
 
-    def join(self, tokens: Sequence[str]) -> str:
+    def detokenize(self, tokens: Sequence[str]) -> str:
         return " ".join(tokens)
 
     def to_dict(self) -> dict[str, Any]:

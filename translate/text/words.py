@@ -78,7 +78,7 @@ class WordTokenizer:
         line = line.strip().encode("utf-8", errors="replace").decode("utf-8")
         return lower(line, self.language) if self.lowercase else line
 
-    def join(self, tokens: Sequence[str]) -> str:
+    def detokenize(self, tokens: Sequence[str]) -> str:
         return self.spacing.join(tokens)
 
     def to_dict(self) -> dict[str, Any]:
