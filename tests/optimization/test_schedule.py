@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import TypeAdapter
 
-from translate.config.training import DecayConfig, ScheduleConfig, TrainingConfig
+from translate.config.training import FixedLengthScheduleConfig, ScheduleConfig, TrainingConfig
 from translate.optimization.schedule import Schedule, build_schedule
 
 # settings, updates in all, and the share of the peak rate that is expected at some of them
@@ -53,7 +53,9 @@ def test_every_schedule_of_the_schema_is_covered() -> None:
 def test_a_schedule_that_depends_on_the_length_of_the_run_is_marked_as_such(config: ScheduleConfig) -> None:
     short, long = (build_schedule(config, total_steps=total) for total in (1000, 3000))
     differ = [short(step) for step in range(1, 1001)] != [long(step) for step in range(1, 1001)]
-    assert differ == isinstance(config, DecayConfig)  # by which resuming.py decides whether a run may become longer
+    assert differ == isinstance(
+        config, FixedLengthScheduleConfig
+    )  # by which resuming.py decides whether a run may become longer
 
 
 @pytest.mark.parametrize("kind", sorted({settings["kind"] for settings, _, _ in CASES}))

@@ -91,7 +91,7 @@ class InverseSqrtScheduleConfig(Section):
     warmup_steps: PositiveInt = Field(400, description="Number of updates of linear warm-up.")
 
 
-class DecayConfig(Section):
+class FixedLengthScheduleConfig(Section):
     """What the schedules that depend on the number of updates have in common: a resumed run may not change it."""
 
     kind: str
@@ -101,13 +101,13 @@ class DecayConfig(Section):
     )
 
 
-class CosineScheduleConfig(DecayConfig):
+class CosineScheduleConfig(FixedLengthScheduleConfig):
     """Linear warm-up, then half a cosine down to a share of the peak rate at the last update."""
 
     kind: Literal["cosine"] = Field("cosine", description="Cosine decay.")
 
 
-class LinearScheduleConfig(DecayConfig):
+class LinearScheduleConfig(FixedLengthScheduleConfig):
     """Linear warm-up, then a straight line down to a share of the peak rate at the last update."""
 
     kind: Literal["linear"] = Field("linear", description="Linear decay.")

@@ -10,7 +10,7 @@ from typing import Any
 from translate.config.decoding import OF_VALIDATION, DecodingConfig
 from translate.config.loading import config_from_dict, config_to_dict, differences
 from translate.config.schema import Config
-from translate.config.training import DecayConfig, TrainingConfig
+from translate.config.training import FixedLengthScheduleConfig, TrainingConfig
 from translate.distributed.processes import Processes
 from translate.errors import CheckpointError, ConfigError
 from translate.runs.folder import RunFolder
@@ -171,7 +171,7 @@ def _bound_to_the_end(config: Config, key: str) -> str | None:
     No schedule depends on patience.
     """
     schedule = config.training.schedule
-    if key != PATIENCE and isinstance(schedule, DecayConfig):
+    if key != PATIENCE and isinstance(schedule, FixedLengthScheduleConfig):
         return f"the {schedule.kind} schedule depends on the length of the run"
     if config.training.average_last is not None:
         return "training.average_last depends on where the run ends"
