@@ -18,7 +18,7 @@ import pytest
 import torch
 from tiny_project import Call, Outcome, Project, write_lines
 
-from translate.commands import companions, train
+from translate.commands import spawn, train
 from translate.commands.train import main
 from translate.config.loading import load_config
 from translate.errors import CheckpointError
@@ -246,7 +246,7 @@ def test_a_launcher_of_one_process_changes_nothing(run: Run, monkeypatch: pytest
     for variable in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.setenv(variable, "1")
     monkeypatch.setenv("LOCAL_RANK", "0")
-    monkeypatch.setattr(companions, "START", "raise SystemExit(7)")
+    monkeypatch.setattr(spawn, "START", "raise SystemExit(7)")
     said = run("processes=2")
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert said.err.startswith("error: another process of this run ended with exit code 7")

@@ -433,7 +433,7 @@ def test_a_process_of_torchrun_that_is_killed_ends_all_and_the_run_goes_on_in_on
     tiny.config()
     with under_torchrun("--config", "tiny.yaml", *ENDLESS, folder=tiny.folder) as process:
         wait_for_a_state(tiny, process)
-        workers = sorted(companions_of(process))  # started in the order of their ranks
+        workers = sorted(spawned_by(process))  # started in the order of their ranks
         assert len(workers) == 2
         os.kill(workers[rank], signal.SIGKILL)
         _, said = process.communicate(timeout=60)  # until all that hold its streams have ended
@@ -454,7 +454,7 @@ def test_a_signal_to_torchrun_and_its_processes_at_once_saves_the_run(tiny: Tiny
     with under_torchrun("--config", "tiny.yaml", *ENDLESS, folder=tiny.folder) as process:
         wait_for_a_state(tiny, process)
         before = newest_state(RunFolder(tiny.folder / "run"))[1]["step"]
-        for number in (*companions_of(process), process.pid):
+        for number in (*spawned_by(process), process.pid):
             os.kill(number, signal.SIGTERM)
         _, said = process.communicate(timeout=60)
     assert "stopped by SIGTERM; the run is saved" in said
@@ -484,7 +484,7 @@ def started(tiny: TinyProject, *overrides: str, stderr: int = subprocess.PIPE) -
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def companions_of(process: "subprocess.Popen[str]") -> list[int]:
+def spawned_by(process: "subprocess.Popen[str]") -> list[int]:
     """The processes that it has started, as Linux lists them."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -548,11 +548,11 @@ def test_a_closed_terminal_saves_the_run(tiny: TinyProject) -> None:
     assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] > before
 
 
-def test_a_companion_that_dies_ends_all(tiny: TinyProject) -> None:
+def test_a_spawned_process_that_dies_ends_all(tiny: TinyProject) -> None:
     with started(tiny, "processes=2", *ENDLESS) as process:
         wait_for_a_state(tiny, process)
-        (companion,) = companions_of(process)
-        os.kill(companion, signal.SIGKILL)
+        (spawned,) = spawned_by(process)
+        os.kill(spawned, signal.SIGKILL)
         _, said = process.communicate(timeout=200)
     assert process.returncode == 2, said
     assert said.count("error: ") == 1
@@ -560,7 +560,7 @@ def test_a_companion_that_dies_ends_all(tiny: TinyProject) -> None:
     assert "Traceback" not in said
 
 
-def test_companions_do_not_outlive_the_first(tiny: TinyProject) -> None:
+def test_spawned_processes_do_not_outlive_the_first(tiny: TinyProject) -> None:
     """One of them says why they end, and PyTorch nothing."""
     with started(tiny, "processes=3", *ENDLESS) as process:
         wait_for_a_state(tiny, process)
@@ -573,7 +573,7 @@ def test_companions_do_not_outlive_the_first(tiny: TinyProject) -> None:
 
 def test_nor_do_those_that_have_not_met_it(tiny: TinyProject) -> None:
     with started(tiny, "processes=2", *ENDLESS) as process:
-        while not companions_of(process):
+        while not spawned_by(process):
             time.sleep(0.01)
         process.kill()
         process.communicate(timeout=40)

@@ -68,11 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             config = load_config(args.config, args.overrides)
             warn_of_idle_folder(args, config)
         if together is None and not under_torchrun() and (count := config.processes or 1) > 1:
-            from translate.commands.companions import companions
+            from translate.commands.spawn import spawn_group
 
             if is_for_one_process(args.config):
                 raise ConfigError(f"{args.config} is a pipe, but each process has to read it; save it as a file")
-            together = cleanup.enter_context(companions(count, given))
+            together = cleanup.enter_context(spawn_group(count, given))
         from translate.distributed.processes import SINGLE_PROCESS
 
         with together or nullcontext():

@@ -48,7 +48,7 @@ sys.exit(main())
 
 
 @contextmanager
-def companions(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
+def spawn_group(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
     """Start `count` - 1 processes that train with the same arguments, and make this one the first of them.
 
     PyTorch's threads are divided between them. They end, or are killed, when the context is left. If one of them dies

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from tiny_project import Call, Project
 
-from translate.commands import companions
+from translate.commands import spawn
 from translate.commands.train import main
 from translate.distributed.group import has_ended
 from translate.errors import TrainingError
@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parents[2]
         ("import os; os.kill(os.getpid(), 9)", -9, "a signal killed it"),
     ],
 )
-def test_a_companion_that_never_comes(program: str, code: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(companions, "START", program)
-    with pytest.raises(TrainingError) as caught, companions.companions(2, []):
+def test_a_spawned_process_that_never_comes(program: str, code: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spawn, "START", program)
+    with pytest.raises(TrainingError) as caught, spawn.spawn_group(2, []):
         raise AssertionError("it did not come")
     assert str(caught.value) == (
         f"another process of this run ended with exit code {code} before training began; {how}. "
@@ -37,12 +37,12 @@ def test_a_companion_that_never_comes(program: str, code: int, how: str, monkeyp
     assert "WORLD_SIZE" not in os.environ
 
 
-def test_a_companion_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spawned_process_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    with pytest.raises(TrainingError) as caught, companions.companions(2, []):
+    with pytest.raises(TrainingError) as caught, spawn.spawn_group(2, []):
         raise AssertionError("it did not start")
     assert str(caught.value) == (
         f"the system starts no further process: {os.strerror(errno.EAGAIN)}; lower processes, or raise its limits "
@@ -55,8 +55,8 @@ def test_what_the_environment_says_of_other_machines_does_not_apply(monkeypatch:
     names = ("GLOO_SOCKET_IFNAME", "LOCAL_WORLD_SIZE", "LOCAL_RANK")
     for name in names:
         monkeypatch.setenv(name, "7")
-    monkeypatch.setattr(companions, "START", "raise SystemExit(7)")
-    with pytest.raises(TrainingError), companions.companions(2, []):
+    monkeypatch.setattr(spawn, "START", "raise SystemExit(7)")
+    with pytest.raises(TrainingError), spawn.spawn_group(2, []):
         raise AssertionError("it did not come")
     assert not os.environ.keys() & set(names)
 
@@ -67,8 +67,8 @@ def test_threads_are_divided(threads: int, each: int, monkeypatch: pytest.Monkey
     asked: list[int] = []
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
-    monkeypatch.setattr(companions, "START", "raise SystemExit(7)")
-    with pytest.raises(TrainingError), companions.companions(2, []):
+    monkeypatch.setattr(spawn, "START", "raise SystemExit(7)")
+    with pytest.raises(TrainingError), spawn.spawn_group(2, []):
         raise AssertionError("it did not come")
     assert asked == [each]
 
@@ -76,9 +76,9 @@ def test_threads_are_divided(threads: int, each: int, monkeypatch: pytest.Monkey
 UNNOTICED = '''
 import os, sys, time
 from datetime import timedelta
-from translate.commands import companions
+from translate.commands import spawn
 
-companions.START = """
+spawn.START = """
 import json, os, time
 os.environ.update(json.loads(os.read(0, 4096)))
 from translate.distributed.group import Group
@@ -86,8 +86,8 @@ Group.of_environment()
 time.sleep(1)  # until the others are connected, too
 os._exit({codes}[int(os.environ["RANK"]) - 1])
 """
-companions.SHUTDOWN = timedelta(seconds=0.5)
-with companions.companions(3, []):
+spawn.SHUTDOWN = timedelta(seconds=0.5)
+with spawn.spawn_group(3, []):
     time.sleep({seconds})
     os._exit(0)
 '''
@@ -101,15 +101,15 @@ def waiting(codes: list[int], seconds: float) -> subprocess.CompletedProcess[str
 
 INSIDE = '''
 import os, sys
-from translate.commands import companions
+from translate.commands import spawn
 
-companions.START = """
+spawn.START = """
 import json, os
 os.environ.update(json.loads(os.read(0, 4096)))
 from translate.distributed.group import Group
 Group.of_environment().await_last_message()
 """
-with companions.companions(2, []) as group:
+with spawn.spawn_group(2, []) as group:
     print(os.environ.get("GLOO_SOCKET_IFNAME"))
     group.await_last_message()
 '''
@@ -139,7 +139,7 @@ store.add(PRESENT, 1)
 time.sleep(0.2)  # until the first process has seen that
 os._exit(7)
 """
-    program = UNNOTICED.format(codes=[], seconds=0).replace("companions(3", "companions(2")
+    program = UNNOTICED.format(codes=[], seconds=0).replace("spawn_group(3", "spawn_group(2")
     program = program.replace("from translate.distributed.group import Group\n", dies)
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
     assert (done.returncode, done.stderr) == (2, f"error: {has_ended()}\n")
