@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from translate.commands.signals import send_to_main_thread
-from translate.system.threads import divided, own_threads, worker_count, worker_threads, workers_for
+from translate.system.threads import in_threads, own_threads, worker_count, worker_threads, workers_for
 
 CPU = torch.device("cpu")
 
@@ -37,7 +37,7 @@ def test_two_share_batches_if_half_of_one_holds_every_sentence(widest: int, work
 @pytest.mark.parametrize(("threads", "each"), [(4, 2), (3, 1), (2, 1)])
 def test_pytorchs_threads_are_divided(threads: int, each: int, two_threads: None) -> None:
     torch.set_num_threads(threads)
-    assert divided(lambda item, check: torch.get_num_threads(), range(2), 2) == [each, each]
+    assert in_threads(lambda item, check: torch.get_num_threads(), range(2), 2) == [each, each]
     assert torch.get_num_threads() == threads
 
 
@@ -82,8 +82,8 @@ def test_a_share_inside_another_leaves_that_one_as_it_was(two_threads: None) -> 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_are_in_order(workers: int) -> None:
-    assert divided(lambda item, check: item**2, range(20), workers) == [item**2 for item in range(20)]
-    assert divided(lambda item, check: item, [], workers) == []
+    assert in_threads(lambda item, check: item**2, range(20), workers) == [item**2 for item in range(20)]
+    assert in_threads(lambda item, check: item, [], workers) == []
 
 
 @pytest.mark.parametrize("items", [2, 4])
@@ -94,11 +94,11 @@ def test_two_items_are_in_work_at_a_time_one_of_them_in_this_thread(items: int) 
         both.wait()
         return threading.current_thread().name
 
-    assert set(divided(work, range(items), 2)) == {"MainThread", "worker_0"}
+    assert set(in_threads(work, range(items), 2)) == {"MainThread", "worker_0"}
 
 
 def test_a_single_item_stays_in_this_thread_which_has_all_of_pytorchs_threads() -> None:
-    assert divided(lambda item, check: threading.current_thread(), [1], 2) == [threading.current_thread()]
+    assert in_threads(lambda item, check: threading.current_thread(), [1], 2) == [threading.current_thread()]
 
 
 def test_a_signal_while_only_another_thread_works_ends_that_work() -> None:
@@ -119,7 +119,7 @@ def test_a_signal_while_only_another_thread_works_ends_that_work() -> None:
             stopped.append(True)
 
     with pytest.raises(KeyboardInterrupt):
-        divided(work, range(2), 2)
+        in_threads(work, range(2), 2)
     assert stopped == [True]
 
 
@@ -147,7 +147,7 @@ def test_a_signal_before_this_thread_begins_to_work_ends_the_work_of_the_others(
     original = ThreadPoolExecutor.submit
     monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
     with pytest.raises(KeyboardInterrupt):
-        divided(work, range(2), 2)
+        in_threads(work, range(2), 2)
     assert stopped == [True]
 
 
@@ -170,7 +170,7 @@ def test_an_error_keeps_nothing_alive_of_the_worker_that_failed(thread: str) -> 
     gc.disable()
     try:
         with suppress(MemoryError):
-            divided(work, range(2), 2)
+            in_threads(work, range(2), 2)
         assert held[0]() is None
     finally:
         gc.enable()
@@ -196,6 +196,6 @@ def test_a_failure_ends_what_is_in_work(workers: int, failing: int) -> None:
             raise
 
     with pytest.raises(ZeroDivisionError):
-        divided(work, range(100), workers)
+        in_threads(work, range(100), workers)
     assert sorted(begun) == list(range(workers))
     assert sorted(stopped) == sorted(set(begun) - {failing})

@@ -19,7 +19,7 @@ from translate.decoding.ensemble import Ensemble
 from translate.decoding.limits import batch_tokens, max_scored_length, max_source_length
 from translate.model.build import Model
 from translate.system.precision import autocast
-from translate.system.threads import divided, no_check, workers_for
+from translate.system.threads import in_threads, no_check, workers_for
 
 R = TypeVar("R")
 
@@ -86,4 +86,4 @@ def teacher_forced(
             logits_NV = model(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)
             return places, measure(batch, logits_NV)
 
-    return divided(measured, [order[start:stop] for start, stop in bounds], workers, check)
+    return in_threads(measured, [order[start:stop] for start, stop in bounds], workers, check)

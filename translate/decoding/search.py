@@ -22,7 +22,7 @@ from translate.decoding.limits import batch_tokens, max_source_length, max_targe
 from translate.decoding.sampling import sample
 from translate.model.build import Model
 from translate.system.precision import autocast
-from translate.system.threads import divided, no_check, workers_for
+from translate.system.threads import in_threads, no_check, workers_for
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
 # What a translation never contains. Instead of unk, the model's next best word takes its place.
@@ -67,7 +67,7 @@ def search(
             return _search_batch(model, [sources[place] for place in places], numbers, config, n_best, check)
 
     found = [[Hypothesis((), 0.0, 0.0, finished=True)] for _ in sources]
-    for places, results in zip(batches, divided(search_places, batches, workers, check), strict=True):
+    for places, results in zip(batches, in_threads(search_places, batches, workers, check), strict=True):
         for place, result in zip(places.tolist(), results, strict=True):
             found[place] = result
     return found

@@ -87,7 +87,7 @@ def no_check() -> None:
     """The default: nothing can interrupt the work."""
 
 
-def divided(
+def in_threads(
     work: Callable[[T, Callable[[], None]], R],
     items: Sequence[T],
     workers: int,
