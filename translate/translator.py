@@ -272,7 +272,7 @@ class Translator:
             trained=self.config.data.filter.max_tokens,
             read=max_source_length(self.model, settings),
             scored=max_scored_length(self.model, settings),
-            positions=self.model.longest,
+            positions=self.model.max_length,
         )
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:

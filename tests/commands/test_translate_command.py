@@ -125,7 +125,7 @@ def test_learned_positions_limit_translations_whatever_the_ratio(
 ) -> None:
     cut = Translation("il gatto", -1.0, -1.0, length=3, finished=False)
     monkeypatch.setattr(Translator, "n_best", lambda *_, **__: [[cut]])
-    monkeypatch.setattr(type(translator.model), "longest", 30)
+    monkeypatch.setattr(type(translator.model), "max_length", 30)
     assert translate(LINES[0]).err == (
         "1 of 1 translations truncated at the length limit; if they repeat themselves, train longer, otherwise raise "
         "it with --max-ratio, up to the model's 30 positions\n"

@@ -54,9 +54,9 @@ def test_batch_mates_change_nothing() -> None:
 
 def test_the_shortest_positions_count() -> None:
     short, long = (random_model(positions="learned", max_positions=places) for places in (5, 9))
-    assert Ensemble([long, short]).longest == 5
-    assert Ensemble([random_model(), long]).longest == 9
-    assert Ensemble([random_model()]).longest == NO_LIMIT
+    assert Ensemble([long, short]).max_length == 5
+    assert Ensemble([random_model(), long]).max_length == 9
+    assert Ensemble([random_model()]).max_length == NO_LIMIT
 
 
 def test_teacher_forcing_is_step_by_step() -> None:

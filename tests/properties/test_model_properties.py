@@ -278,7 +278,7 @@ def test_a_step_gives_float32_log_probabilities_in_any_arithmetic() -> None:
 
 def test_learned_positions_end() -> None:
     model = random_model(positions="learned", max_positions=6)
-    assert model.longest == 6
+    assert model.max_length == 6
     message = "a sequence of 7 tokens is longer than the 6 learned positions"
     fits, long = (random_ids(1, 6), mask_of(6)), (random_ids(1, 7), mask_of(7))
     assert model(*fits, *fits).isfinite().all()
@@ -297,7 +297,7 @@ def test_sinusoids_grow_on_demand() -> None:
     """Also while decoding in inference mode, after which training goes on."""
     long = (random_ids(1, 30), mask_of(30))
     short, round_up = random_model(max_positions=4), random_model(max_positions=100)
-    assert short.longest == NO_LIMIT
+    assert short.max_length == NO_LIMIT
     with torch.inference_mode():
         assert torch.equal(short(*long, *long), round_up(*long, *long))
     short.train()(*long, *long).sum().backward()

@@ -37,7 +37,7 @@ def checked(kind: str, checks: list[int], most: int) -> Model:
 
 def loss(model: Model) -> Tensor:
     source_BS = torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0]])
-    target_BT = torch.tensor([[2], [2]]) if model.longest == 1 else torch.tensor([[2, 5, 6], [2, 7, 7]])
+    target_BT = torch.tensor([[2], [2]]) if model.max_length == 1 else torch.tensor([[2, 5, 6], [2, 7, 7]])
     return model(source_BS, source_BS != 0, target_BT, None).float().sum()
 
 

@@ -125,7 +125,7 @@ class Translating:
 
     def end(self, lines: int) -> None:
         """Give the warnings that are due after this many lines."""
-        warn_of_truncated(self.truncated, lines, self.translator.model.longest)
+        warn_of_truncated(self.truncated, lines, self.translator.model.max_length)
 
 
 class Scoring:

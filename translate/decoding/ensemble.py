@@ -41,9 +41,9 @@ class Ensemble(nn.Module):
         return list(self.models)
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         """Maximum number of tokens that all models can place."""
-        return min(model.longest for model in self._members)
+        return min(model.max_length for model in self._members)
 
     def forward(self, *batch: Tensor) -> Tensor:
         """Teacher forcing, as in a model: log of the mean probability of each next token, a row for each position."""

@@ -14,7 +14,7 @@ CPU_TOKENS, GPU_TOKENS = 4096, 16384
 
 def max_source_length(model: Model | Ensemble, config: DecodingConfig) -> int:
     """How many tokens of a source (without eos) are read at most: what the settings and the model's positions allow."""
-    return min(config.max_source, model.longest - 1)
+    return min(config.max_source, model.max_length - 1)
 
 
 def max_target_lengths(
@@ -24,7 +24,7 @@ def max_target_lengths(
     # Rounded first, because 2.2 * 25 is slightly more than 55.
     most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * source_lengths, 6)) + config.max_extra + 1
     # As a float64, NO_LIMIT (see positions.py) would be rounded up to more than int64 holds.
-    return np.minimum(most, min(model.longest, 2**53)).astype(np.int64)
+    return np.minimum(most, min(model.max_length, 2**53)).astype(np.int64)
 
 
 def max_scored_length(model: Model | Ensemble, config: DecodingConfig) -> int:
@@ -34,7 +34,7 @@ def max_scored_length(model: Model | Ensemble, config: DecodingConfig) -> int:
     """
     # A translation that is cut off has no eos, but one more token in its place.
     most = max_target_lengths(model, config, np.array([max_source_length(model, config)])).item()
-    return min(most, model.longest - 1)
+    return min(most, model.max_length - 1)
 
 
 def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_extra: int) -> float:

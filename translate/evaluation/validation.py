@@ -71,7 +71,7 @@ class Validator(ABC):
             lambda tokens: self._nll_and_accuracy(model, tokens),
             self.max_tokens,
             self.widths.tolist(),
-            model.longest,
+            model.max_length,
         )
         found = self._searches_that_fit.with_settings(
             lambda settings: search(model, self.sources, settings, check=self.check),

@@ -1,7 +1,7 @@
 """How a token knows its place: vectors that the embedding adds, or the rotation of queries and keys in attention.
 
 `SinusoidalPositions` and `LearnedPositions` map a range of positions to vectors of the model's width, `NoPositions`,
-which goes with a `RotaryEmbedding`, to 0. `longest` is the length of the longest sequence that they can place, or
+which goes with a `RotaryEmbedding`, to 0. `max_length` is the length of the longest sequence that they can place, or
 NO_LIMIT.
 B sentences, T positions, D model width, H heads, K width of a query or key in one head, P pairs of its numbers, or of
 those of a position vector.
@@ -24,7 +24,7 @@ class SinusoidalPositions(nn.Module):
     `FIRST_ROWS` positions, or `max_positions` if these are fewer.
     """
 
-    longest = NO_LIMIT
+    max_length = NO_LIMIT
     table_TD: Tensor
 
     def __init__(self, *, d_model: int, max_positions: int = FIRST_ROWS) -> None:
@@ -56,7 +56,7 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, *, d_model: int, max_positions: int) -> None:
         super().__init__()
-        self.longest = max_positions
+        self.max_length = max_positions
         self.weight_TD = nn.Parameter(torch.empty(max_positions, d_model))
         nn.init.normal_(self.weight_TD, std=2**-0.5)  # as strong as a sinusoid
 
@@ -70,7 +70,7 @@ class LearnedPositions(nn.Module):
 class NoPositions(nn.Module):
     """Nothing to add: with rotary positions, attention itself tells places apart, by a `RotaryEmbedding`."""
 
-    longest = NO_LIMIT
+    max_length = NO_LIMIT
 
     def __init__(self, *, d_model: int, max_positions: int) -> None:
         super().__init__()

@@ -87,9 +87,9 @@ class SourceEncoder(nn.Module):
     encoder_norm: nn.Module
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         """Maximum number of tokens in a source, including eos, and in a target, including bos or eos."""
-        return self.source_embedding.positions.longest
+        return self.source_embedding.positions.max_length
 
     def encode(self, source_BS: Tensor, source_mask_B11S: Tensor) -> Tensor:
         """The encoder's output for every source position: (B, S, D)."""

@@ -135,7 +135,7 @@ class RecordedUpdate(Update):
         shorter, longer = sorted((source, target))
         if self._pads_alike and longer < 2 * shorter and rows * longer <= FEW_TOKENS:
             source = target = longer
-        longest = self.parallel.model.longest
+        longest = self.parallel.model.max_length
         return rows, min(source, longest), min(target, longest)
 
     def _logits(self, forward: Forward, batch: Batch) -> Tensor:

@@ -135,7 +135,7 @@ def training_set(config: Config, text: PreparedText, model: Model, helpers: int 
     tokenizer = config.text.tokenizer
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
         return text.train_set
-    longest = min(config.data.filter.max_tokens, model.longest - 1)
+    longest = min(config.data.filter.max_tokens, model.max_length - 1)
     resegmented = ResegmentedDataset(
         text.train_set, text.codecs, dropout=tokenizer.dropout, longest=longest, seed=config.seed, helpers=helpers
     )

@@ -110,10 +110,10 @@ def refuse_too_large(config: Config, text: PreparedText, processes: int) -> None
 def check_lengths(model: Model, dataset: Dataset, indices: Indices, text: TextPair, remedy: str) -> None:
     """DataError if one of these pairs is too long for the model's positions."""
     widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[indices]
-    if widths.max() > model.longest:
+    if widths.max() > model.max_length:
         line = text.place(int(indices[widths.argmax()]))
         where = line if text.parts else f"{text.name} {line}"
         raise DataError(
             f"{where} has {widths.max()} tokens, including the end token, "
-            f"but model.max_positions is {model.longest}{remedy}"
+            f"but model.max_positions is {model.max_length}{remedy}"
         )
