@@ -56,7 +56,7 @@ def test_the_text_may_have_the_rarest_ideographs() -> None:
     assert resegment(codec, "\U00020000 狗 \U00020001b", 0.0) == codec.encode(["\U00020000 狗 \U00020001b"])[0]
 
 
-def test_unknown_letters_end_no_part() -> None:
+def test_unknown_letters_end_no_pre_token() -> None:
     """Text without spaces is cut after every 64 letters, counted from the beginning of a run."""
     codec = learned(["我们今天去学校" * 3] * 20)
     line = "我们今天龘" + "我们今天去学校" * 20
@@ -114,7 +114,7 @@ def test_random_numbers_are_the_callers() -> None:
     assert [*segmentations(1)] != [*segmentations(2)]
 
 
-def test_memory_does_not_grow_with_parts_that_hardly_recur() -> None:
+def test_memory_does_not_grow_with_pre_tokens_that_hardly_recur() -> None:
     """As in languages without spaces."""
     dropout, random = BpeDropout(CODEC, 0.1), Random(1)
     lines = CODEC.encode(["".join(random.choices("lowernst", k=60)) for _ in range(300)])

@@ -21,7 +21,7 @@ from translate.errors import ConfigError, DataError
 from translate.text import piece_learning, pieces
 from translate.text.build import build_codecs
 from translate.text.casing import Truecaser
-from translate.text.piece_learning import LEARNERS, _splitter, learn_pieces
+from translate.text.piece_learning import LEARNERS, _pre_tokenizer, learn_pieces
 from translate.text.pieces import CONTINUES, WITH_WORDS, PieceTokenizer
 from translate.text.vocabulary import UNK
 
@@ -69,8 +69,8 @@ def cut(kind: str, line: str) -> list[str]:
     return next(TOKENIZERS[kind].tokenize([line]))
 
 
-def parts(line: str) -> list[str]:
-    return [part for part, _ in _splitter().pre_tokenize_str(line)]
+def pre_tokens(line: str) -> list[str]:
+    return [token for token, _ in _pre_tokenizer().pre_tokenize_str(line)]
 
 
 # --- exactness -------------------------------------------------------------------------------------------------------
@@ -125,13 +125,13 @@ def test_a_lone_surrogate_is_a_question_mark(kind: str) -> None:
         (" " + "-" * 65 + "1½", [" " + "-" * 64, "-", "1", "½"]),
     ],
 )
-def test_parts_of_a_line(line: str, expected: list[str]) -> None:
-    assert parts(line) == expected
+def test_pre_tokens_of_a_line(line: str, expected: list[str]) -> None:
+    assert pre_tokens(line) == expected
 
 
 @given(st.text())
-def test_parts_cover_the_line(line: str) -> None:
-    assert "".join(parts(line)) == line
+def test_pre_tokens_cover_the_line(line: str) -> None:
+    assert "".join(pre_tokens(line)) == line
 
 
 # --- each kind beside an obvious version -----------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def naive_bpe(part: str, merges: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def test_bpe_learns_the_published_merges() -> None:
-    words = Counter(tuple(part) for line in LINES for part in parts(f" {line}"))
+    words = Counter(tuple(part) for line in LINES for part in pre_tokens(f" {line}"))
     expected = [*naive_merges(words, 60)]
     assert len(expected) > 30
     tokenizer = learn_one(LINES, kind="bpe", vocab_size=1000, min_freq=2, byte_fallback=False)
@@ -205,7 +205,7 @@ def test_bpe_learns_the_published_merges() -> None:
 @given(st.text(st.sampled_from("lowernst ( ")))
 def test_bpe_merges_in_the_learned_order(line: str) -> None:
     merges = TOKENIZERS["bpe"].merges
-    expected = [piece for part in parts(f" {line}") for piece in naive_bpe(part, merges)] if line.strip() else []
+    expected = [piece for part in pre_tokens(f" {line}") for piece in naive_bpe(part, merges)] if line.strip() else []
     assert cut("bpe", line) == expected
 
 
@@ -225,7 +225,7 @@ def test_wordpiece_takes_the_longest_piece(line: str) -> None:
             rest = rest[len(longest) :]
         return found
 
-    expected = [piece for part in parts(f" {line}") for piece in pieces(part)] if line.strip() else []
+    expected = [piece for part in pre_tokens(f" {line}") for piece in pieces(part)] if line.strip() else []
     assert cut("wordpiece", line) == expected
 
 
@@ -251,7 +251,9 @@ def test_unigram_takes_the_likeliest_pieces(line: str) -> None:
 
     pieces = cut("unigram", line)
     if line.strip():
-        assert sum(scores[piece] for piece in pieces) == pytest.approx(sum(best(part) for part in parts(f" {line}")))
+        assert sum(scores[piece] for piece in pieces) == pytest.approx(
+            sum(best(part) for part in pre_tokens(f" {line}"))
+        )
         assert "".join(pieces) == f" {line}"
 
 

@@ -13,11 +13,11 @@ from translate.text.codec import Codec
 from translate.text.pieces import BYTES, PieceTokenizer
 from translate.text.vocabulary import UNK
 
-CACHED = 2**15  # entries of each of the two caches, by part of a line and by state of a word: some tens of MB
-LONGEST_CACHED = 16  # characters: longer parts, as in languages without spaces, hardly recur and take much memory
+CACHED = 2**15  # entries of each of the two caches, by pre-token and by state of a word: some tens of MB
+LONGEST_CACHED = 16  # characters: longer pre-tokens, as in languages without spaces, hardly recur and take much memory
 IDEOGRAPHS = range(0x20000, 0x2A6E0)  # more letters, most of them very rare, than any vocabulary has
 
-Word = tuple[int, ...]  # the ids of the pieces of a part of a line, at some step between characters and final pieces
+Word = tuple[int, ...]  # the ids of the pieces of a pre-token, at some step between characters and final pieces
 Merge = tuple[int, int]  # the place of the left one of two pieces in a word, and the id of the piece that they become
 
 
@@ -40,7 +40,7 @@ class BpeDropout:
         merges = [codec.vocabulary.ids([left, right, left + right]) for left, right in codec.tokenizer.merges]
         self._merges = {(left, right): (rank, joined) for rank, (left, right, joined) in enumerate(merges)}
         self._known_merges = lru_cache(CACHED)(self._find_possible)
-        self._known_parts = lru_cache(CACHED)(self._without_dropout)
+        self._known_pre_tokens = lru_cache(CACHED)(self._without_dropout)
 
     def __reduce__(self) -> tuple[type["BpeDropout"], tuple[Codec, float]]:
         return BpeDropout, (self._codec, self._p)  # Caches cannot be pickled.
@@ -52,14 +52,15 @@ class BpeDropout:
         combining mark after it may be cut off otherwise, or the letters around it, if there are more than 64 of them.)
         """
         pieces = [self._unknown if index == UNK else self._vocabulary.tokens[index] for index in ids]
-        return list(chain.from_iterable(self._segment(part, random) for part in self._tokenizer.parts(pieces)))
+        pre_tokens = self._tokenizer.pre_tokens(pieces)
+        return list(chain.from_iterable(self._segment(pre_token, random) for pre_token in pre_tokens))
 
-    def _segment(self, part: str, random: Random) -> Word:
-        """The pieces of a part; for a short one by the cached merges without dropout, up to the first one left out."""
-        if len(part) > LONGEST_CACHED:
-            characters = self._characters(part)
+    def _segment(self, pre_token: str, random: Random) -> Word:
+        """The pieces of a pre-token; of a short one by the cached merges without dropout, up to the first left out."""
+        if len(pre_token) > LONGEST_CACHED:
+            characters = self._characters(pre_token)
             return self._finish(characters, self._possible(characters), random)
-        characters, merges, whole = self._known_parts(part)
+        characters, merges, whole = self._known_pre_tokens(pre_token)
         for made in range(len(merges)):
             if random.random() < self._p:
                 word = reduce(_merged, merges[:made], characters)
@@ -79,9 +80,9 @@ class BpeDropout:
                 return merge
         return None
 
-    def _without_dropout(self, part: str) -> tuple[Word, list[Merge], Word]:
-        """The characters of a part, all of its merges, and its final pieces."""
-        characters = word = self._characters(part)
+    def _without_dropout(self, pre_token: str) -> tuple[Word, list[Merge], Word]:
+        """The characters of a pre-token, all of its merges, and its final pieces."""
+        characters = word = self._characters(pre_token)
         merges = []
         while possible := self._possible(word):
             merges.append(possible[0])
@@ -96,9 +97,9 @@ class BpeDropout:
         found = [(*self._merges[pair], place) for place, pair in enumerate(pairwise(word)) if pair in self._merges]
         return [(place, joined) for _, joined, place in sorted(found)]
 
-    def _characters(self, part: str) -> Word:
+    def _characters(self, pre_token: str) -> Word:
         pieces: list[str] = []
-        for character in part:
+        for character in pre_token:
             if self._falls_back and character not in self._vocabulary:
                 pieces += (f"<0x{byte:02X}>" for byte in character.encode())
             else:

@@ -21,12 +21,12 @@ from translate.text.pieces import BYTES, CONTINUES, UNKNOWN, UNKNOWN_ID, PieceTo
 LINE_END = "\n"  # occurs in no line of text
 log = logging.getLogger("translate")
 
-# A line is split into these parts first, and no piece spans two of them: a word with its combining marks and joiners, a
-# digit, symbols, each with the space before it, and any other white-space character by itself. Digits are parts of
-# their own so that a model learns to copy numbers that it has never seen. So is "#", so that no piece of text begins
+# Pre-tokens: a line is split into these first, and no piece spans two of them. They are a word with its combining marks
+# and joiners, a digit, symbols, each with the space before it, and any other white-space character by itself. Digits
+# are apart so that a model learns to copy numbers that it has never seen. So is "#", so that no piece of text begins
 # with CONTINUES. The limit of 64 characters bounds the work on a word without end, and is below the length above which
 # WordPiece makes a word unknown (100).
-PARTS = (
+PRE_TOKENS = (
     r" ?\p{L}[\p{L}\p{M}\x{200C}\x{200D}]{0,63}"
     r"| ?\p{N}"
     r"| ?#"
@@ -126,12 +126,12 @@ def _learn_bpe(texts: Iterable[str], *, vocab_size: int, min_freq: int, byte_fal
     library = hugging_face()
     _check_room(vocab_size, len(_characters(texts)))
     learned = _trained(
-        _with_parts(library.models.BPE()),
+        _with_pre_tokenizer(library.models.BPE()),
         library.trainers.BpeTrainer(vocab_size=vocab_size, min_frequency=min_freq, show_progress=False),
         texts,
     )
     pieces, merges = learned["vocab"], [tuple(merge) for merge in learned["merges"]]
-    return _with_parts(_bpe(pieces, merges, byte_fallback=byte_fallback))
+    return _with_pre_tokenizer(_bpe(pieces, merges, byte_fallback=byte_fallback))
 
 
 def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) -> Any:
@@ -150,26 +150,26 @@ def _learn_wordpiece(texts: Iterable[str], *, vocab_size: int, min_freq: int) ->
         special_tokens=[UNKNOWN, *continued],
         continuing_subword_prefix=CONTINUES,
     )
-    pieces = _trained(_with_parts(library.models.WordPiece(unk_token=UNKNOWN)), trainer, texts)["vocab"]
-    return _with_parts(library.models.WordPiece(pieces, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUES))
+    pieces = _trained(_with_pre_tokenizer(library.models.WordPiece(unk_token=UNKNOWN)), trainer, texts)["vocab"]
+    return _with_pre_tokenizer(library.models.WordPiece(pieces, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUES))
 
 
 def _learn_unigram(texts: Iterable[str], *, vocab_size: int, byte_fallback: bool) -> Any:
     """Pieces with log-probabilities, pruned to those the text needs most; a line is split in the most probable way."""
     library = hugging_face()
-    splitter = _splitter()
-    counts = Counter(part for text in texts for part, _ in splitter.pre_tokenize_str(text))
-    characters = _characters(counts)  # those of the texts, which the splitter drops nothing of
+    pre_tokenizer = _pre_tokenizer()
+    counts = Counter(token for text in texts for token, _ in pre_tokenizer.pre_tokenize_str(text))
+    characters = _characters(counts)  # those of the texts, of which the pre-tokenizer drops nothing
     _check_room(vocab_size, len(characters))
     # The trainer proposes a substring as a piece only if different characters follow it, and so would miss most whole
-    # words. So each part that occurs more than once is given to it once more, followed by LINE_END.
-    ends = sorted(part + LINE_END for part, count in counts.items() if count > 1)
-    parts = chain(counts.elements(), ends)
+    # words. So each pre-token that occurs more than once is given to it once more, followed by LINE_END.
+    ends = sorted(token + LINE_END for token, count in counts.items() if count > 1)
+    pre_tokens = chain(counts.elements(), ends)
     trainer = library.trainers.UnigramTrainer(
         vocab_size=vocab_size + 2, show_progress=False, unk_token=UNKNOWN, special_tokens=[UNKNOWN]
     )
     with on_all_cores():  # A third less time on two cores. BPE would take longer.
-        learned = _trained(library.Tokenizer(library.models.Unigram()), trainer, parts)["vocab"]
+        learned = _trained(library.Tokenizer(library.models.Unigram()), trainer, pre_tokens)["vocab"]
     # The trainer sums in the random order of a hash table. So that every run learns the same, round scores to four
     # digits, which removes the noise (some 1e-11), and give the least score to the characters that it had pruned: it
     # gave them scores in steps of 1e-4 above the least, in that random order.
@@ -185,7 +185,7 @@ def _learn_unigram(texts: Iterable[str], *, vocab_size: int, byte_fallback: bool
     byte_pieces = BYTES if byte_fallback else ()
     pieces = [(UNKNOWN, 0.0), *((piece, least) for piece in byte_pieces)]
     pieces += [(piece, scores[piece]) for piece in ranked if piece in kept]
-    return _with_parts(library.models.Unigram(pieces, unk_id=UNKNOWN_ID, byte_fallback=byte_fallback))
+    return _with_pre_tokenizer(library.models.Unigram(pieces, unk_id=UNKNOWN_ID, byte_fallback=byte_fallback))
 
 
 LEARNERS: dict[str, Callable[..., Any]] = {
@@ -203,16 +203,16 @@ def _bpe(pieces: Iterable[str], merges: list[tuple[str, str]], *, byte_fallback:
     return hugging_face().models.BPE(ids, merges, unk_token=UNKNOWN, byte_fallback=byte_fallback)
 
 
-def _with_parts(model: Any) -> Any:
-    """A tokenizer whose pieces stay inside the PARTS of a line."""
+def _with_pre_tokenizer(model: Any) -> Any:
+    """A tokenizer whose pieces stay inside the PRE_TOKENS of a line."""
     tokenizer = hugging_face().Tokenizer(model)
-    tokenizer.pre_tokenizer = _splitter()
+    tokenizer.pre_tokenizer = _pre_tokenizer()
     return tokenizer
 
 
-def _splitter() -> Any:
+def _pre_tokenizer() -> Any:
     library = hugging_face()
-    return library.pre_tokenizers.Split(library.Regex(PARTS), behavior="isolated")
+    return library.pre_tokenizers.Split(library.Regex(PRE_TOKENS), behavior="isolated")
 
 
 def _trained(tokenizer: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:

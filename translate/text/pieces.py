@@ -86,9 +86,9 @@ class PieceTokenizer:
         assert self.kind == "bpe"
         return [(left, right) for left, right in json.loads(self.state)["model"]["merges"]]
 
-    def parts(self, tokens: Sequence[str]) -> list[str]:
-        """The text of a whole line's pieces split into PARTS (piece_learning.py); no piece spans two of them."""
-        return [part for part, _ in self._library_tokenizer.pre_tokenizer.pre_tokenize_str(_written(tokens))]
+    def pre_tokens(self, tokens: Sequence[str]) -> list[str]:
+        """The text of a whole line's pieces split into PRE_TOKENS (piece_learning.py); no piece spans two of them."""
+        return [text for text, _ in self._library_tokenizer.pre_tokenizer.pre_tokenize_str(_written(tokens))]
 
     def tokenize(self, lines: Iterable[str]) -> Iterator[list[str]]:
         texts = [self.prepare(line) for line in lines]
