@@ -158,9 +158,11 @@ def decode(content: bytes, place: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        from translate.data.lines import STARTS
+        from translate.data.lines import SIGNATURES
 
-        other = next((what.partition(":")[0] for start, what in STARTS.items() if content.startswith(start)), None)
+        other = next(
+            (what.partition(":")[0] for signature, what in SIGNATURES.items() if content.startswith(signature)), None
+        )
         remedy = (
             f"it looks like {other}: name the file with --input, or unpack it first"
             if other

@@ -18,8 +18,8 @@ PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
 BLOCK = 1 << 20  # bytes of text
 # Bytes of a line after those of a block. A file of a few MB, packed, may hold a line that no memory has room for.
 LONGEST = 1 << 24
-# What files that are not UTF-8 begin with, and what to do with them.
-STARTS = {
+# File signatures: what files that are not UTF-8 begin with, and what to do with them.
+SIGNATURES = {
     b"\x1f\x8b": "gzip: rename it to end in .gz or, if it was compressed twice, unpack it once",
     b"\x28\xb5\x2f\xfd": "Zstandard: rename it to end in .zst or, if it was compressed twice, unpack it once",
     b"\xfd7zXZ": "an xz archive: unpack it",
@@ -156,7 +156,7 @@ def _not_utf8(path: Path, before: int, error: UnicodeDecodeError) -> DataError:
     content = error.object
     line = before + content.count(b"\n", 0, error.start) + 1
     place = error.start - content.rfind(b"\n", 0, error.start)
-    kind = "" if before else next((kind for start, kind in STARTS.items() if content.startswith(start)), "")
+    kind = "" if before else next((kind for signature, kind in SIGNATURES.items() if content.startswith(signature)), "")
     remedy = f"It looks like {kind}." if kind else "Save the file as UTF-8 (from Latin-1: iconv -f latin1 -t utf8)."
     return DataError(
         f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). {remedy}"
