@@ -69,11 +69,8 @@ def follow_environment() -> tuple[Any, int, int]:
         store.add(PRESENT, 1)
         return store
 
-    return (
-        connected(connect, f"waiting for the other processes of this run, {count} in all, at {host}:{port}"),
-        rank,
-        count,
-    )
+    store = connected(connect, f"waiting for the other processes of this run, {count} in all, at {host}:{port}")
+    return store, rank, count
 
 
 class Rendezvous:
