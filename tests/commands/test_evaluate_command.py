@@ -79,6 +79,14 @@ def test_a_split(run: Callable[..., Outcome], project: Project, tmp_path: Path) 
     assert report["truncated"] == sum(not best.finished for (best,) in settings)
 
 
+def test_the_default_is_the_test_split(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:
+    assert run("--search", "greedy").err.startswith("test: 20 pairs, sha256 ")
+    (tmp_path / "elsewhere").mkdir()
+    write_lines(tmp_path / "elsewhere" / "test.es", ["el gato", "dos gatos"])
+    write_lines(tmp_path / "elsewhere" / "test.it", ["il gatto", "due gatti"])
+    assert run("--search", "greedy", "--data-root", tmp_path / "elsewhere").err.startswith("test: 2 pairs, sha256 ")
+
+
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_the_training_text(split: str, run: Callable[..., Outcome]) -> None:
     said = run("--split", split, "--search", "greedy")
@@ -302,7 +310,6 @@ def test_cached_text_needs_no_tokenizer(
 @pytest.mark.parametrize(
     "options",
     [
-        (),
         ("--split", "test", "--source", "a", "--reference", "b"),
         ("--split", "test", "--reference", "b"),
         ("--source", "a"),

@@ -30,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "the accuracy."
     )
     parser.add_argument(
-        "--split", action=Once, help="split, such as test, in the data folder used in training, or in --data-root"
+        "--split",
+        action=Once,
+        help="split in the data folder used in training, or in --data-root; default: test, unless files are given",
     )
     parser.add_argument(
         "--data-root", type=Path, action=Once, help="folder of the split; default: the data folder used in training"
@@ -67,10 +69,12 @@ def evaluate(args: argparse.Namespace) -> None:
     from translate.translator import Translator
 
     first, *others = args.reference or [None]
-    if (args.split is None) == (args.source is None) or (args.source is None) != (first is None):
+    if (args.source is None) != (first is None) or (args.split is not None and args.source is not None):
         raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
     if args.source is not None and args.data_root is not None:
         raise ConfigError("--data-root applies only to --split; leave it out with --source and --reference")
+    if args.source is None and args.split is None:
+        args.split = "test"
     checkpoints = models_of(args)
     report = report_path(args, checkpoints)
     keep_memory()
