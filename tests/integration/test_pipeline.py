@@ -233,6 +233,16 @@ def test_the_rate_follows_the_schedule_over_the_whole_run(tiny: TinyProject, mon
     assert [row["learning_rate"] for row in rows(run) if row["kind"] == "train"] == rates
 
 
+def test_the_log_has_the_gradient_norm_before_clipping(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    def norm(update: Update) -> float:
+        return float(torch.cat([weight.grad.flatten() for weight in update.parallel.model.parameters()]).norm())
+
+    norms = calls_of(monkeypatch, Update, "clip", norm)
+    run = train(tiny.config("training.clip_norm=0.01", "training.log_every=2", "training.max_steps=4"))
+    assert [row["gradient_norm"] for row in rows(run) if row["kind"] == "train"] == pytest.approx([norms[1], norms[3]])
+    assert min(norms) > 0.01
+
+
 @pytest.mark.parametrize("limit", ["max_epochs", "max_steps"])
 def test_a_limit_may_be_out_of_reach(limit: str, tiny: TinyProject) -> None:
     """Whoever wants patience alone to end a run may give any number."""

@@ -7,7 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tiny_runs import TinyProject, assert_same_run, at_call, newest_state, sigterm, stop, update
+from tiny_runs import (
+    TinyProject,
+    assert_same_run,
+    assert_same_tensors,
+    at_call,
+    newest_state,
+    rows,
+    sigterm,
+    stop,
+    update,
+)
 
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.evaluation import validation as validation_module
@@ -62,9 +72,19 @@ def test_a_run_may_move_and_search_otherwise(tiny: TinyProject, uninterrupted: C
     moved = (f"output={tiny.folder}/moved", f"data.root={corpus}", f"data.cache={corpus}/cache2")
     files = f"data.train={{source: {corpus}/train.de, target: {corpus}/train.en}}"
     others = ("decoding.beam_size=2", "decoding.search=greedy", "training.keep_last=1", "training.checkpoint_every=2")
-    run = train(tiny.config(*moved, files, *others, "training.samples=0", "threads=1"), resume=True)
+    run = train(tiny.config(*moved, files, *others, "threads=1"), resume=True)
     assert run.path == tiny.folder / "moved"
     assert_same_run(run, uninterrupted())
+
+
+def test_a_run_may_show_fewer_samples(tiny: TinyProject, uninterrupted: Callable[..., RunFolder]) -> None:
+    stop(sigterm, update(9), tiny)
+    run, wanted = train(tiny.config("training.samples=0"), resume=True), uninterrupted()
+    assert_same_tensors(newest_state(run)[0], newest_state(wanted)[0])
+    found, rows_wanted = rows(run), rows(wanted)
+    shown = [(row["step"], len(row.pop("samples"))) for row in found if row["kind"] == "validation"]
+    assert shown == [(7, 1), (14, 0), (21, 0)]
+    assert found == [{name: row[name] for name in row if name != "samples"} for row in rows_wanted]
 
 
 # --- a folder that holds a run ---------------------------------------------------------------------------------------

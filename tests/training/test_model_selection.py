@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,8 @@ def test_all_processes_decide_by_what_the_first_finds_and_it_alone_writes(snapsh
 def test_a_validation_is_a_row_of_the_log_and_a_line_on_the_screen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    selection = Selection([found(1.0, bleu=7.5), found(9.0, bleu=7.0)], best="bleu")
+    told = replace(found(1.0, bleu=7.5), samples=[{"source": "a", "translation": "b"}], warning="few words")
+    selection = Selection([told, found(9.0, bleu=7.0)], best="bleu")
     selection.learner.bar = Bar(total=9, done=0)
     with closing(MetricsLog(tmp_path / "log")) as selection.learner.metrics:
         selection.validate_after(4, 5)
@@ -171,10 +173,13 @@ def test_a_validation_is_a_row_of_the_log_and_a_line_on_the_screen(
         "bleu": 7.5,
         "truncated": 3,
         "best": True,
+        "warning": "few words",
+        "samples": [{"source": "a", "translation": "b"}],
     }
     assert not second["best"]
     assert capsys.readouterr().err == (
-        "epoch 4, update 4: validation nll 1.0 (best so far)\nepoch 5, update 5: validation nll 9.0\n"
+        "epoch 4, update 4: validation nll 1.0 (best so far)\n  source      a\n  translation b\n"
+        "  warning: few words\nepoch 5, update 5: validation nll 9.0\n"
     )
 
 

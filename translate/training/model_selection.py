@@ -107,6 +107,8 @@ class ModelSelection:
             **validation.scores,
             "truncated": validation.truncated,
             "best": better,
+            "warning": validation.warning,
+            "samples": validation.samples,
         }
         seconds = time.perf_counter() - started
         self.seconds += seconds

@@ -57,6 +57,7 @@ class Progress:
     validations_since_best: int = 0
     snapshots: list[int] = field(default_factory=list)  # after which updates those to average were taken
     non_finite: int = 0  # updates skipped in a row
+    gradient_norm: float = 0.0  # of the last update that was not skipped, before clipping
     recent: Sums = field(default_factory=Sums)  # since the last row of the log
     recent_seconds: float = 0.0  # of updates, since the last row of the log
     log_bytes: int = 0  # length of the metrics log when this was saved

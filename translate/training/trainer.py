@@ -179,7 +179,7 @@ class Trainer:
         norm = self.learner.update.clip()
         if math.isfinite(norm):
             self.learner.update.step(self._learning_rate(progress.step + 1))
-            progress.non_finite = 0
+            progress.non_finite, progress.gradient_norm = 0, norm
             progress.recent.add(sums)
         else:
             self._skip_update(norm)
@@ -255,6 +255,7 @@ class Trainer:
             "epoch": self.learner.epochs_done(),
             "loss": recent.loss / recent.tokens,
             "nll": recent.nll / recent.tokens,
+            "gradient_norm": progress.gradient_norm,
             "learning_rate": self._learning_rate(progress.step),
             "target_tokens": progress.target_tokens,
         }
