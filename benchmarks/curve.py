@@ -1,4 +1,7 @@
-"""Draws how runs learned: training nll (loss without smoothing) by update, and validation BLEU if there are several.
+"""Draws how runs learned, by update: the nll (loss without smoothing) of training and validation, and validation BLEU.
+
+Models of labels have accuracy in its place. If the nll of training (a line) still falls while that of validation
+(dashed) rises, the model learns the training text by heart.
 
     python benchmarks/curve.py RUN [RUN …] --output PICTURE.png
 
@@ -33,28 +36,33 @@ def main() -> None:
         parser.error(f"a metrics.jsonl is damaged, or not the log of a run: {error!r}")
     if empty := [name for name, run in rows.items() if not any(row["kind"] == "train" for row in run)]:
         parser.error(f"there is nothing to draw in metrics.jsonl of {', '.join(empty)}")
-    panels: list[tuple[str, str, str]] = [("train", "nll", "training nll, nats a token")]
-    if any(sum(row["kind"] == "validation" and "bleu" in row for row in run) > 1 for run in rows.values()):
-        panels.append(("validation", "bleu", "validation BLEU, greedy"))
+    labels = any(row["kind"] == "validation" and "bleu" not in row for run in rows.values() for row in run)
+    score, label = ("accuracy", "validation accuracy") if labels else ("bleu", "validation BLEU, greedy")
 
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 3), layout="constrained", squeeze=False)
-    for axis, (kind, figure_name, label) in zip(axes[0], panels, strict=True):
-        for name, run in rows.items():
-            points = [(row["step"], row[figure_name]) for row in run if row["kind"] == kind and figure_name in row]
-            axis.plot(
-                *(zip(*points, strict=True) if points else ([], [])),
-                label=name,
-                marker="." if kind == "validation" else None,
-            )
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    for number, (name, run) in enumerate(rows.items()):
+        color = f"C{number}"
+        left.plot(*curve(run, "train", "nll"), color=color, label=name if len(rows) > 1 else None)
+        left.plot(*curve(run, "validation", "nll"), color=color, linestyle="dashed", marker=".")
+        right.plot(*curve(run, "validation", score), color=color, marker=".")
+    left.plot([], [], color="gray", label="training")
+    left.plot([], [], color="gray", linestyle="dashed", marker=".", label="validation")
+    left.legend(frameon=False)
+    left.set_ylabel("nll, nats a token")
+    right.set_ylabel(label)
+    for axis in (left, right):
         axis.set_xlabel("update")
-        axis.set_ylabel(label)
         axis.spines[["top", "right"]].set_visible(False)
-    if len(rows) > 1:
-        axes[0][0].legend(frameon=False)
     try:
         figure.savefig(args.output, dpi=120, metadata={"Software": None})
     except (OSError, ValueError) as error:  # the latter for an unknown kind of picture
         parser.error(f"{args.output} cannot be written: {error}")
+
+
+def curve(run: list[dict[str, Any]], kind: str, figure: str) -> tuple[list[int], list[float]]:
+    """The updates at which the log has this figure, and the figure there."""
+    found = [row for row in run if row["kind"] == kind and figure in row]
+    return [row["step"] for row in found], [row[figure] for row in found]
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
