@@ -250,8 +250,8 @@ def test_translations_that_were_cut_off_are_counted(
     truncated = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["truncated"]
     assert truncated > 0
     assert (
-        f"\n{truncated} of 21 translations truncated at the length limit; if they repeat themselves, train longer, "
-        "otherwise raise it with --max-ratio\n"
+        f"\n{truncated} of 21 translations truncated at the length limit; if they repeat themselves, train longer "
+        "or try --search beam, otherwise raise it with --max-ratio\n"
     ) in said.err
 
 

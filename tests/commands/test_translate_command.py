@@ -115,8 +115,8 @@ def test_translations_that_were_cut_off_are_counted(translate: Call, translator:
     assert cut == [False, True]
     assert (
         translate("--search", "greedy", "el gato", long).err
-        == "1 of 2 translations truncated at the length limit; if they repeat themselves, train longer, otherwise "
-        "raise it with --max-ratio\n"
+        == "1 of 2 translations truncated at the length limit; if they repeat themselves, train longer or try "
+        "--search beam, otherwise raise it with --max-ratio\n"
     )
 
 

@@ -116,6 +116,7 @@ def test_a_setting_is_no_sentence(setting: str, option: str, translate: Call) ->
     said = translate(f"decoding.{setting}=3", "el gato")
     assert said.code == 2
     assert said.err.startswith(f"error: decoding.{setting}=3 is no sentence{option}")
+    assert translate(f"{setting}=3").code == (0 if setting == "sentences" else 2)
     assert translate("decoding. x=3", "k" * 5000, "\0").code == 0
 
 

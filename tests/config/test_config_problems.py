@@ -75,6 +75,8 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
         ),
         ("model: {dropuot:0.3}", "x.yaml:1: model.dropuot:0.3: unknown key; did you mean 'dropout'?"),
         ("lr: 3", "x.yaml:1: lr: unknown key; 'lr' belongs to training.optimizer"),
+        ("clip-norm: 3", "x.yaml:1: clip-norm: unknown key; 'clip_norm' belongs to training"),
+        ("training: {clip-norm: 3}", "x.yaml:1: training.clip-norm: unknown key; did you mean 'clip_norm'?"),
         (
             "training: {max_tokens: 3}",
             "x.yaml:1: training.max_tokens: unknown key; 'max_tokens' belongs to data.filter and training.batch",
@@ -650,7 +652,7 @@ def test_files_as_other_toolkits_name_them(override: str) -> None:
 
 def test_the_config_of_another_toolkit() -> None:
     text = "name: x\ntesting: {}\nmodel: {encoder: {num_layers: 6}, initializer: xavier, bias_init: zeros}\n"
-    hint = "; docs/migrating.md says what is called otherwise in fairseq and JoeyNMT"
+    hint = "; docs/migrating.md has the names of fairseq and JoeyNMT"
     for content, line in (
         (text, f"5 problems in x.yaml{hint}:"),
         (text.replace("name: x\n", ""), "4 problems in x.yaml:"),

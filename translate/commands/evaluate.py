@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
+from translate.commands.options import SearchOptions, add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import Once, run
 from translate.commands.signals import leaving_cleanly
 from translate.errors import ConfigError, DataError
@@ -25,7 +25,7 @@ log = logging.getLogger("translate")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = SearchOptions(
         description="Translate parallel text and score the translations with BLEU and chrF; or label text and compute "
         "the accuracy."
     )
@@ -99,7 +99,7 @@ def evaluate(args: argparse.Namespace) -> None:
         scored.write(report)
     finally:  # Scores are printed even if writing fails. Printing comes last: it fails if the reader has left.
         print(printable(scored.report.format()))
-        warn_of_truncated(scored.details["truncated"], len(text.source), translator.model.max_length)
+        warn_of_truncated(scored.details["truncated"], len(text.source), settings.search, translator.model.max_length)
     rate = scored.details["sentences_per_second"]
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)
 

@@ -5,7 +5,7 @@ import logging
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from translate.errors import ConfigError
 from translate.system.paths import exists
@@ -15,6 +15,22 @@ if TYPE_CHECKING:
     from translate.translator import Translator
 
 log = logging.getLogger("translate")
+
+
+class SearchOptions(argparse.ArgumentParser):
+    """A parser that answers to options of other toolkits with ours, or with what there is instead of them."""
+
+    def error(self, message: str) -> NoReturn:
+        from translate.config.foreign import instead_of, our_name
+
+        if unknown := re.match(r"unrecognized arguments: (--\w[\w-]*)", message):
+            ours = our_name(unknown[1], "decoding") or ""
+            option = f"--{ours.removeprefix('decoding.').replace('_', '-')}"
+            if f"{option} " in self.format_help():
+                message += f"; did you mean {option}?"
+            elif advice := instead_of(unknown[1], "decoding"):
+                message += f"; {advice}"
+        super().error(message)
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -68,16 +84,17 @@ def models_of(args: argparse.Namespace) -> list[Path]:
     return [newest]
 
 
-def warn_of_truncated(truncated: int, translations: int, longest: int) -> None:
+def warn_of_truncated(truncated: int, translations: int, search: str, longest: int) -> None:
     """Warn of translations that the length limit has cut off, if any; the model has positions for `longest` tokens."""
     from translate.model.positions import NO_LIMIT
 
     if truncated:
         log.warning(
-            "%d of %d translations truncated at the length limit; if they repeat themselves, train longer, otherwise "
+            "%d of %d translations truncated at the length limit; if they repeat themselves, train longer%s, otherwise "
             "raise it with --max-ratio%s",
             truncated,
             translations,
+            " or try --search beam" if search == "greedy" else "",
             "" if longest == NO_LIMIT else f", up to the model's {longest} positions",
         )
 

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.options import add_search_options, models_of, settings_of, warn_of_truncated
+from translate.commands.options import SearchOptions, add_search_options, models_of, settings_of, warn_of_truncated
 from translate.commands.run import Once, at_least, run
 from translate.commands.signals import leaving_cleanly
 from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
@@ -28,7 +28,7 @@ log = logging.getLogger("translate")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
-    parser = argparse.ArgumentParser(description="Translate sentences, a file, or standard input line by line.")
+    parser = SearchOptions(description="Translate sentences, a file, or standard input line by line.")
     parser.add_argument(
         "sentences",
         nargs="*",
@@ -125,7 +125,7 @@ class Translating:
 
     def end(self, lines: int) -> None:
         """Give the warnings that are due after this many lines."""
-        warn_of_truncated(self.truncated, lines, self.translator.model.max_length)
+        warn_of_truncated(self.truncated, lines, self.settings.search, self.translator.model.max_length)
 
 
 class Scoring:
@@ -170,9 +170,10 @@ def refuse_what_is_no_sentence(args: argparse.Namespace) -> None:
                 "for an ensemble, repeat --checkpoint" if is_model else f"to translate its lines: --input {sentence}"
             )
             raise ConfigError(f"{sentence} is a file; {wanted} (to translate its name, give it on standard input)")
-        if setting := re.match(r"decoding\.(\w+)=", sentence):
-            has_option = setting[1] in DecodingConfig.model_fields and setting[1] in args
-            option = f"; write --{setting[1].replace('_', '-')} VALUE" if has_option else ", and no option here"
+        if setting := re.match(rf"(?:decoding\.(\w+)|({'|'.join(DecodingConfig.model_fields)}))=", sentence):
+            name = setting[1] or setting[2]
+            has_option = name in DecodingConfig.model_fields and name in args
+            option = f"; write --{name.replace('_', '-')} VALUE" if has_option else ", and no option here"
             raise ConfigError(f"{sentence} is no sentence{option}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from translate.config.foreign import VALUES_ELSEWHERE, instead_of, our_name
+from translate.config.foreign import VALUES_ELSEWHERE, instead_of, our_name, underscored
 from translate.config.key_paths import KeyPath, dotted, sections_at, value_at
 from translate.config.keys import all_sections, choices, fields_named, kind_of, sections_below, show
 from translate.config.section import Section
@@ -30,8 +30,9 @@ def advice_on_key(path: KeyPath, values: dict[str, Any]) -> str:
         return f" for kind {show(chosen)}; {key} belongs to kind{'s' if len(kinds) > 1 else ''} {', '.join(kinds)}"
     if above and key in map(kind_of, sections_below(str(above[-1]), sections_at(above[:-1], values))):
         return f"; to choose it, write kind: {key}"
-    if (homes := _homes(key)) and not here and key != "kind":
-        return f"; {key!r} belongs to {' and '.join(home or 'the top level' for home in homes)}"
+    ours = underscored(key)
+    if (homes := _homes(ours)) and dotted(above) not in homes and key != "kind":
+        return f"; {ours!r} belongs to {' and '.join(home or 'the top level' for home in homes)}"
     name, colon, value = key.partition(":")
     if colon and name in known:
         return f"; write a space after the colon, '{name}: {value}'"

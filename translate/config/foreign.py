@@ -61,7 +61,7 @@ NAMES_ELSEWHERE = {
     "training.optimizer.lr": "learning_rate peak_learning_rate initial_learning_rate",
     "training.optimizer.betas": "adam_betas adam_beta1 adam_beta2",
     "training.optimizer.eps": "adam_eps adam_epsilon",
-    "training.schedule": "scheduling scheduler lr_scheduler lr_scheduler_type decay_method",
+    "training.schedule": "scheduling scheduler lr_scheduler lr_scheduler_type decay_method learning_rate_decay",
     "training.schedule.warmup_steps": "warmup warm_up warmup_updates learning_rate_warmup num_warmup_steps "
     "warmup_ratio",
     "training.label_smoothing": "smoothing label_smoothing_factor",
@@ -69,7 +69,7 @@ NAMES_ELSEWHERE = {
     "training.precision": "amp fp16 bf16 mixed_precision dtype model_dtype",
     "training.activation_checkpointing": "gradient_checkpointing checkpoint_activations",
     "training.validate_every": "eval_steps valid_steps validation_freq valid_freq eval_every valid_every eval_interval "
-    "validate_interval_updates val_every val_freq eval_freq val_interval",
+    "validate_interval_updates val_every val_freq eval_freq val_interval eval_strategy evaluation_strategy",
     "training.checkpoint_every": "save_steps save_every save_interval save_interval_updates save_checkpoint_steps "
     "save_freq checkpoint_interval",
     "training.log_every": "logging_steps logging_freq log_interval log_freq report_every log_steps print_every",
@@ -77,7 +77,8 @@ NAMES_ELSEWHERE = {
     "save_total_limit",
     "training.start_from": "load_model train_from finetune_from_model from_pretrained pretrained restore_file",
     "training.average_last": "average_checkpoints",
-    "training.best": "early_stopping_metric metric_for_best_model best_checkpoint_metric eval_metric",
+    "training.best": "early_stopping_metric metric_for_best_model best_checkpoint_metric eval_metric "
+    "early_stopping_criteria",
     "training.patience": "early_stopping_patience early_stopping early_stop",
     "training.samples": "print_valid_sents",
     "decoding.search": "do_sample sampling",
@@ -104,6 +105,15 @@ INSTEAD = {
     "decoding.top_k limits what is sampled": "top_p sampling_topp random_sampling_topp",
     "there is nothing to set for making batches": "num_workers dataloader_num_workers",
     "the loss is cross-entropy; training.label_smoothing smooths it": "criterion loss loss_fn",
+    "the learning rate follows training.schedule, whatever the scores, and has no floor": "learning_rate_min "
+    "min_lr stop_min_lr warmup_init_lr lr_patience",
+    "a model is described by the section model; those of other toolkits cannot be read": "arch model_name_or_path "
+    "model_name pretrained_model_name_or_path",
+    "every validation translates the text and computes BLEU": "predict_with_generate eval_bleu eval_bleu_args "
+    "eval_bleu_detok eval_bleu_remove_bpe eval_bleu_print_samples",
+    "batches always hold pairs of similar length": "group_by_length bucket_size pool_factor",
+    "nothing is uploaded": "push_to_hub hub_model_id hub_token",
+    "all of the validation text is translated": "sample_dev_subset max_eval_samples",
     "training.start_from begins with a new optimizer, --resume goes on with the saved one": "reset_optimizer "
     "reset_scheduler reset_optim reset_lr_scheduler reset_iter_state",
     "no part can be frozen or loaded alone; training.start_from loads a whole model, and all of it is trained": ""
@@ -151,7 +161,7 @@ def our_name(key: str, home: str, known: Collection[str] = ()) -> str | None:
 
     `known` are the keys of the section of the chosen kind, which come before those of another kind.
     """
-    found = [ours for ours, names in NAMES_ELSEWHERE.items() if ours != home and _plain(key) in names.split()]
+    found = [ours for ours, names in NAMES_ELSEWHERE.items() if ours != home and underscored(key) in names.split()]
 
     def distance(ours: str) -> tuple[bool, bool, bool]:
         section, _, name = ours.rpartition(".")
@@ -162,9 +172,10 @@ def our_name(key: str, home: str, known: Collection[str] = ()) -> str | None:
 
 def instead_of(key: str, home: str) -> str | None:
     """What there is instead of a setting, found in the section `home`, that other toolkits have, and we do not."""
-    names = {_plain(key), f"{home}.{_plain(key)}"}
+    names = {underscored(key), f"{home}.{underscored(key)}"}
     return next((advice for advice, theirs in INSTEAD.items() if names & set(theirs.split())), None)
 
 
-def _plain(key: str) -> str:
+def underscored(key: str) -> str:
+    """A name as settings are written, if it is written like an option: `--beam-size` is `beam_size`."""
     return key.lstrip("-").replace("-", "_").lower()

@@ -158,7 +158,7 @@ def _complete(config: Config, name: str) -> Config:
 def _report(problems: list[str], where: str) -> str:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     of_others = sum("unknown key" in problem for problem in problems) >= MANY
-    hint = "; docs/migrating.md says what is called otherwise in fairseq and JoeyNMT" if of_others else ""
+    hint = "; docs/migrating.md has the names of fairseq and JoeyNMT" if of_others else ""
     more = [f"… and {len(problems) - LISTED} more"] if len(problems) > LISTED else []
     return "\n  ".join([f"{count} in {where}{hint}:", *problems[:LISTED], *more])
 
