@@ -105,8 +105,8 @@ INSTEAD = {
     "decoding.top_k limits what is sampled": "top_p sampling_topp random_sampling_topp",
     "there is nothing to set for making batches": "num_workers dataloader_num_workers",
     "the loss is cross-entropy; training.label_smoothing smooths it": "criterion loss loss_fn",
-    "the learning rate follows training.schedule, whatever the scores, and has no floor": "learning_rate_min "
-    "min_lr stop_min_lr warmup_init_lr lr_patience",
+    "the learning rate follows training.schedule, whatever the scores; final_share is where it may end": ""
+    "learning_rate_min min_lr stop_min_lr warmup_init_lr lr_patience",
     "a model is described by the section model; those of other toolkits cannot be read": "arch model_name_or_path "
     "model_name pretrained_model_name_or_path",
     "every validation translates the text and computes BLEU": "predict_with_generate eval_bleu eval_bleu_args "
