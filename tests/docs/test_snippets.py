@@ -118,6 +118,7 @@ def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         SavedModel.load(Path(name)).weights
         for name in ("checkpoints/one/model.safetensors", "checkpoints/two/model.safetensors", "mean.safetensors")
     )
+    assert SavedModel.load(Path("checkpoints/short/last.safetensors")).weights.keys() == seen["best"].weights.keys()
     assert seen["batch"].source_BS.shape[0] == seen["batch"].target_BT.shape[0] > 1
     assert mean.keys() == one.keys()
     for name, weight in mean.items():
