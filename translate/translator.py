@@ -212,6 +212,12 @@ class Translator:
         targets = self.saved.target.encode(translations)
         warn_of_sources(self.saved, sources, self._limits(settings), first_line)
         warn_of_targets(self.saved, targets, self._limits(settings), first_line)
+        return self.log_probabilities_of_ids(sources, targets, settings)
+
+    def log_probabilities_of_ids(
+        self, sources: Sequence[Ids], targets: Sequence[Ids], settings: DecodingConfig
+    ) -> list[float]:
+        """The same for lines and translations that are encoded already (without bos and eos)."""
         found = self._in_batches_that_fit.with_settings(
             lambda settings: log_probabilities(self.model, sources, targets, settings),
             settings,

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import gzip
 import json
+import math
 import os
 import shutil
 import sys
@@ -47,7 +48,7 @@ def test_a_split(run: Callable[..., Outcome], project: Project, tmp_path: Path) 
     said = run("--split", "test")
     assert said.code == 0
     names = [line[:18].strip() for line in said.out.split("\n")]
-    assert names == ["BLEU", "BLEU, lower-cased", "chrF", "length ratio", "sentences", ""]
+    assert names == ["BLEU", "BLEU, lower-cased", "chrF", "length ratio", "sentences", "perplexity", ""]
     first, *others = said.err.split("\n")
     assert first.startswith("test: 20 pairs, sha256 ")
     assert first.endswith("; beam search, beam size 3, length penalty 1")
@@ -77,6 +78,12 @@ def test_a_split(run: Callable[..., Outcome], project: Project, tmp_path: Path) 
     assert translations == Translator.load(project.model, "cpu").translate(sources)
     settings = Translator.load(project.model, "cpu").n_best(sources, 1)
     assert report["truncated"] == sum(not best.finished for (best,) in settings)
+
+
+def test_the_perplexity_is_that_of_validation(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    assert run("--split", "val", "--search", "greedy").code == 0
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert report["perplexity"] == pytest.approx(math.exp(report["model"]["validation"]["nll"]))
 
 
 def test_the_default_is_the_test_split(run: Callable[..., Outcome], project: Project, tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """What a saved model's translations are compared with, and how the report on them is written."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from saved_models import SPACING, save_model
 
@@ -32,6 +34,7 @@ def report_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportOf:
         translator = Translator(dataclasses.replace(saved, target=Codec(tokenizer, saved.target.vocabulary)))
         found = Translation(translation, log_probability=-1.0, score=-1.0, length=3, finished=True)
         monkeypatch.setattr(translator, "n_best_of_ids", lambda *_: [[found]])
+        monkeypatch.setattr(Codec, "encode", lambda *_: [[4]])  # spaCy cannot tokenize all of these languages.
         text = TextInMemory("test", ["Hund"], [reference], source_sha256="", target_sha256="", variant="")
         references = {other: [other] for other in others}
         report = score(translator, text, translator.config.decoding, references=references, tokenized=tokenized).report
@@ -39,6 +42,27 @@ def report_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportOf:
         return report
 
     return report_of
+
+
+def test_the_perplexity_is_that_of_all_references_that_have_a_probability(tmp_path: Path) -> None:
+    translator = Translator.load(save_model(tmp_path / "model.safetensors"), "cpu")
+    long = " ".join(["dog"] * 2000)  # longer than any translation may be
+    sources, targets = ["Hund", "Ein Hund", "", "Hund"], ["a dog", "the dog", "cat", long]
+    settings = translator.settings(max_ratio=1.0)
+    assert np.isneginf(translator.log_probabilities(sources, targets, settings)).tolist() == [False, False, True, True]
+
+    [*two, third] = translator.log_probabilities(["Hund", "Ein Hund", "Hund"], ["a dog", "the dog", long], max_ratio=99)
+    tokens = sum(len(ids) + 1 for ids in translator.saved.target.encode(["a dog", "the dog", long]))
+    text = TextInMemory("test", sources, targets, source_sha256="", target_sha256="", variant="")
+    found = score(translator, text, settings)
+    assert found.details["perplexity"] == pytest.approx(math.exp(-(sum(two) + third) / tokens))
+    shown = f"perplexity        {found.details['perplexity']:6.2f}         of the references"
+    assert found.format() == f"{found.report.format()}\n{shown}"
+
+    nothing = TextInMemory("test", [""], ["cat"], source_sha256="", target_sha256="", variant="")
+    found = score(translator, nothing, settings)
+    assert found.details["perplexity"] is None
+    assert found.format() == found.report.format()
 
 
 def test_a_lower_casing_model_is_compared_with_references_as_they_are_written(report_of: ReportOf) -> None:

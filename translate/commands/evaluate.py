@@ -98,7 +98,7 @@ def evaluate(args: argparse.Namespace) -> None:
     try:
         scored.write(report)
     finally:  # Scores are printed even if writing fails. Printing comes last: it fails if the reader has left.
-        print(printable(scored.report.format()))
+        print(printable(scored.format()))
         warn_of_truncated(scored.details["truncated"], len(text.source), settings.search, translator.model.max_length)
     rate = scored.details["sentences_per_second"]
     log.info("%.1f s, %.1f sentences/s; report: %s", scored.details["seconds"], rate, report)

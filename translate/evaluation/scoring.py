@@ -9,10 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from translate.config.decoding import DecodingConfig
 from translate.config.loading import config_to_dict
 from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory
+from translate.data.dataset import Ids
 from translate.errors import DataError
 from translate.evaluation.accuracy import LabelReport, count_labels
 from translate.evaluation.bleu import EvaluationReport, evaluate
@@ -21,6 +24,7 @@ from translate.evaluation.score_warnings import form_warning, text_warnings
 from translate.system.files import atomic_write, writing
 from translate.system.paths import commit, exists, resolved
 from translate.text.codec import Codec
+from translate.training.progress import perplexity
 from translate.translator import Translation, Translator
 
 log = logging.getLogger("translate")
@@ -34,6 +38,12 @@ class ScoredText:
     report: EvaluationReport | LabelReport
     details: dict[str, Any]
     blank_end: int = 0  # blank lines after the text in its files (see TextPair)
+
+    def format(self) -> str:
+        """A few aligned lines for the terminal."""
+        perplexity = self.details["perplexity"]
+        more = "" if perplexity is None else f"\n{'perplexity':<18}{perplexity:6.2f}         of the references"
+        return f"{self.report.format()}{more}"
 
     def write(self, path: Path) -> None:
         """Write the report as JSON and, beside it, the translations: as many lines as source and reference file have.
@@ -76,12 +86,17 @@ def score(
     translations = [best[0] for best in translator.n_best_of_ids(sources, 1, settings)]
     seconds = time.perf_counter() - started
 
+    perplexity_of_references = None
+    if not translator.predicts_labels:
+        targets = saved.target.encode(text.target) if encoded is None else list(encoded.target)
+        perplexity_of_references = perplexity_of(translator, sources, targets, settings)
     hypotheses = [translation.text for translation in translations]
     report = compare(hypotheses, text, references, saved.target, tokenized=tokenized)
     details = {
         "text": text.name,
         "variant": text.variant,
         "further_references": list(references),
+        "perplexity": perplexity_of_references,
         "truncated": sum(not translation.finished for translation in translations),
         "seconds": round(seconds, 2),
         "sentences_per_second": round(len(translations) / seconds, 1),
@@ -95,6 +110,23 @@ def score(
         "config": config_to_dict(saved.config),
     }
     return ScoredText(translations, report, details, text.blank_end)
+
+
+def perplexity_of(
+    translator: Translator, sources: Sequence[Ids], targets: Sequence[Ids], settings: DecodingConfig
+) -> float | None:
+    """The perplexity of references, ends included, as in validation; None if there is none with a probability.
+
+    References are not limited in length as translations are. Those of empty lines, and those longer than the positions
+    of the model, have no probability, and are left out.
+    """
+    settings = settings.model_copy(update={"max_extra": max(map(len, targets), default=0)})
+    found = np.array(translator.log_probabilities_of_ids(sources, targets, settings))
+    tokens = np.array([len(target) + 1 for target in targets])
+    possible = np.isfinite(found) & (np.array([len(source) for source in sources]) > 0)
+    if not possible.any():
+        return None
+    return perplexity(-found[possible].sum() / tokens[possible].sum())
 
 
 def compare(
