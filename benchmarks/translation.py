@@ -57,7 +57,7 @@ EVERYWHERE = {
     "qk_norm": False,
     "embedding_norm_eps": None,
 }
-MOST = 60  # tokens that a translation has at most, including its end
+MAX_TOKENS = 60  # tokens that a translation has at most, including its end
 
 
 def make_job(args: argparse.Namespace, folder: Path) -> SearchJob:
@@ -78,7 +78,7 @@ def make_job(args: argparse.Namespace, folder: Path) -> SearchJob:
         source_words=len(saved.source.vocabulary),
         target_words=len(saved.target.vocabulary),
         source=saved.source.encode(lines),
-        most=MOST,
+        most=MAX_TOKENS,
         beam=args.beam,
         batch=64,
         threads=args.threads,

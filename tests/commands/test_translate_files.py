@@ -38,7 +38,7 @@ def test_a_line_of_standard_input_without_an_end(
     translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As from /dev/zero: it must not fill the memory."""
-    monkeypatch.setattr("translate.data.lines.LONGEST", 1 << 20)
+    monkeypatch.setattr("translate.data.lines.MAX_LINE_BYTES", 1 << 20)
     done = joined(translator.translate(["el gato"]))
     message = "standard input, line 2 has more than 1 MiB; put a line feed after each sentence"
     assert translate(stdin=b"el gato\n" + bytes(2 << 20)) == Outcome(2, done, f"error: {message}\n")

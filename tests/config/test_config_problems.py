@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from translate.config.keys import all_sections
-from translate.config.loading import LISTED, config_from_dict, config_to_dict, load_config
+from translate.config.loading import MAX_LISTED, config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
 from translate.config.yaml_source import to_yaml
 from translate.errors import ConfigError
@@ -670,9 +670,9 @@ def test_of_very_many_problems_only_the_first_are_listed() -> None:
         load_config(Path("x.yaml"))
     header, *lines = str(caught.value).split("\n  ")
     assert header.startswith("1000 problems in x.yaml")
-    assert len(lines) == LISTED + 1
-    assert lines[LISTED - 1].startswith(f"x.yaml:{LISTED}: key{LISTED - 1}: unknown key")
-    assert lines[LISTED] == f"… and {1000 - LISTED} more"
+    assert len(lines) == MAX_LISTED + 1
+    assert lines[MAX_LISTED - 1].startswith(f"x.yaml:{MAX_LISTED}: key{MAX_LISTED - 1}: unknown key")
+    assert lines[MAX_LISTED] == f"… and {1000 - MAX_LISTED} more"
 
 
 @pytest.mark.parametrize("key", ["seed.x", "model.d_modle", "extends.x"])

@@ -44,7 +44,7 @@ def test_chunks_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "CHUNK", 2)
-    monkeypatch.setattr(pool, "WORTHWHILE", 1)
+    monkeypatch.setattr(pool, "MIN_ITEMS", 1)
     monkeypatch.setattr(pool, "cores", lambda: 2)
 
 

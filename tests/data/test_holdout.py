@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translate.data import holdout
-from translate.data.holdout import LONGEST, hold_out, new_files, open_table, write_splits
+from translate.data.holdout import MAX_LENGTH, hold_out, new_files, open_table, write_splits
 from translate.data.lines import read_lines
 from translate.errors import DataError
 from translate.system.files import atomic_file
@@ -61,7 +61,7 @@ def test_no_held_out_line_is_in_another_split(pairs: list[tuple[str, str]], vali
 
 
 def test_long_lines_are_not_held_out() -> None:
-    long = ["x" * LONGEST, "y" * (LONGEST + 1), *SOURCE[2:]]
+    long = ["x" * MAX_LENGTH, "y" * (MAX_LENGTH + 1), *SOURCE[2:]]
     assert {index for seed in range(20) for index in hold_out(long, TARGET, {"val": 50}, seed)["val"]} == {
         0,
         *range(2, 100),

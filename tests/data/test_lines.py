@@ -235,7 +235,7 @@ def test_ten_carriage_returns_and_no_line_feed_are_lines(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["text.de", "text.de.gz", "text.de.zst"])
 def test_a_line_without_end_is_not_held(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines_module, "BLOCK", 1 << 15)
-    monkeypatch.setattr(lines_module, "LONGEST", 1 << 20)
+    monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 1 << 20)
     path = write(tmp_path / name, "gut\n" + "a" * (1 << 24) + "\n")
     tracemalloc.start()
     try:
@@ -249,14 +249,14 @@ def test_a_line_without_end_is_not_held(tmp_path: Path, name: str, monkeypatch: 
 
 def test_the_longest_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines_module, "BLOCK", 8)
-    monkeypatch.setattr(lines_module, "LONGEST", 16)
+    monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 16)
     assert read_lines(write(tmp_path / "text.de", "a" * 23 + "\nb\n" + "c" * 21)) == ["a" * 23, "b", "c" * 21]
     with pytest.raises(DataError, match="line 1 has more than"):
         read_lines(write(tmp_path / "text.de", "a" * 24 + "\n"))
 
 
 def test_a_long_file_that_ends_its_lines_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_module, "LONGEST", 16)
+    monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 16)
     monkeypatch.setattr(lines_module, "BLOCK", 200)
     with pytest.raises(DataError, match="ends its lines with carriage returns"):
         read_lines(write(tmp_path / "text.de", "schöner Hund\r" * 30))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_models import VOCABULARY, config, next_log_probs, random_model, random_sources
 
-from translate.config.decoding import MOST_RATIO
+from translate.config.decoding import MAX_RATIO
 from translate.data.batching import Batch
 from translate.data.dataset import Dataset, EncodedText
 from translate.decoding.rescore import log_probabilities, teacher_forced
@@ -136,7 +136,7 @@ def test_a_target_longer_than_any_search_gives_is_not_scored(settings: dict[str,
 
 
 def test_a_target_has_a_probability_however_much_a_search_may_read() -> None:
-    limits = config(max_source=10**18, max_ratio=MOST_RATIO, batch_tokens=100)
+    limits = config(max_source=10**18, max_ratio=MAX_RATIO, batch_tokens=100)
     assert -math.inf < log_probabilities(random_model(), [[4]], [[5] * 9], limits)[0] < 0.0
 
 

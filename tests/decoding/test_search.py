@@ -12,9 +12,9 @@ from slow_searches import assert_same, slow_beam, slow_greedy
 from small_models import FORBIDDEN, config, next_log_probs, random_model, random_sources
 from torch import Tensor
 
-from translate.config.decoding import MOST_RATIO, DecodingConfig
+from translate.config.decoding import MAX_RATIO, DecodingConfig
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.limits import LEAST_RATIO, batch_tokens, ratio_for
+from translate.decoding.limits import MIN_RATIO, batch_tokens, ratio_for
 from translate.decoding.search import search
 from translate.model.build import POSITIONS
 from translate.system.interrupt import Interrupted
@@ -294,7 +294,7 @@ def test_learned_positions_cut_what_does_not_fit(search_by: str) -> None:
 @pytest.mark.parametrize("search_by", SEARCHES)
 def test_a_limit_without_an_end_is_that_of_the_model(search_by: str) -> None:
     model = random_model(positions="learned", max_positions=6)
-    near, far = (search(model, [[4, 5]], config(search=search_by, max_ratio=ratio)) for ratio in (6.0, MOST_RATIO))
+    near, far = (search(model, [[4, 5]], config(search=search_by, max_ratio=ratio)) for ratio in (6.0, MAX_RATIO))
     assert near == far
 
 
@@ -315,12 +315,12 @@ def test_search_leaves_the_model_fit_for_training(search_by: str) -> None:
 
 def test_training_text_says_how_long_translations_may_be() -> None:
     sources, targets = np.array([10] * 200), np.array([12] * 200)
-    assert ratio_for(sources, targets, 10) == LEAST_RATIO
+    assert ratio_for(sources, targets, 10) == MIN_RATIO
     assert ratio_for(sources, targets * 4, 10) == pytest.approx(1.5 * 3.8)
     assert ratio_for(np.ones(200), targets * 4, 10) == pytest.approx(1.5 * 38)  # whole sentences as one token
-    assert ratio_for(np.ones(200), targets * 1000, 10) == MOST_RATIO
+    assert ratio_for(np.ones(200), targets * 1000, 10) == MAX_RATIO
     targets[7] = 1000  # one odd pair
-    assert ratio_for(sources, targets, 10) == LEAST_RATIO
+    assert ratio_for(sources, targets, 10) == MIN_RATIO
 
 
 def test_an_empty_source_and_a_number_that_is_not_round_make_a_ratio() -> None:
@@ -333,7 +333,7 @@ def test_one_pair_in_a_hundred_may_be_longer_than_translations_get() -> None:
     targets[:20] = 60  # Two in a hundred count,
     assert ratio_for(sources, targets, 0) == 9.0
     targets[5:] = 10  # and one in two hundred does not.
-    assert ratio_for(sources, targets, 0) == LEAST_RATIO
+    assert ratio_for(sources, targets, 0) == MIN_RATIO
 
 
 @pytest.mark.parametrize("search_by", SEARCHES)

@@ -89,7 +89,7 @@ def test_learned_positions_are_enough_for_a_batch_with_room(monkeypatch: pytest.
 
 
 def test_no_more_shapes_are_recorded_than_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.optimization.recorded.MOST_SHAPES", 1)
+    monkeypatch.setattr("translate.optimization.recorded.MAX_SHAPES", 1)
     recorded: list[Work] = []
     found_reports, _ = trained(RecordedUpdate, {}, updates=LONG, record=lambda work: recorded.append(work) or work)
     reports, _ = trained(Update, {})

@@ -53,7 +53,7 @@ def started(
     processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The processes started in a test, by two at a time; none of them is left at its end."""
-    monkeypatch.setattr(pool, "WORTHWHILE", 1)
+    monkeypatch.setattr(pool, "MIN_ITEMS", 1)
     monkeypatch.setattr(pool, "cores", lambda: 2)
     yield processes
     assert processes
@@ -77,7 +77,7 @@ def test_each_process_has_a_piece_before_one_is_waited_for() -> None:
 
 @pytest.mark.parametrize("allowed", [0, 1, 2])
 def test_fewer_processes_do_if_the_system_allows_no_more(allowed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "WORTHWHILE", 1)
+    monkeypatch.setattr(pool, "MIN_ITEMS", 1)
     monkeypatch.setattr(pool, "cores", lambda: 3)
     popen, started = subprocess.Popen, []
 
@@ -95,7 +95,7 @@ def test_fewer_processes_do_if_the_system_allows_no_more(allowed: int, monkeypat
 
 def test_all_processes_start_before_one_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large question waits until its reader has loaded its libraries."""
-    monkeypatch.setattr(pool, "WORTHWHILE", 1)
+    monkeypatch.setattr(pool, "MIN_ITEMS", 1)
     monkeypatch.setattr(pool, "cores", lambda: 2)
     done: list[str] = []
     start, ask = pool._Worker.__init__, pool._Worker.ask

@@ -109,14 +109,14 @@ def test_the_quicker_one_is_chosen_and_said(
 
 
 def test_what_is_measured_are_products_of_the_models_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "MOST_SECONDS", math.inf)
+    monkeypatch.setattr(precision, "MAX_SECONDS", math.inf)
     monkeypatch.setattr(precision, "HOPELESS", 0.0)
     monkeypatch.setattr(precision, "SMALL", 10 * 16 * 16)
     with Products() as products:
         resolve_precision("auto", CPU, rows=100, width=16)
     tried = products.shapes[torch.bfloat16]
     assert tried == products.shapes[torch.float32]
-    first = 2 * 3 * precision.USES
+    first = 2 * 3 * precision.MAX_USES
     assert set(tried[:first]) == {(10, 16, 16), (16, 10, 16)}  # forward and for the input; for the weights
     assert set(tried[first:]) == {(100, 16, 16), (16, 100, 16)}
 

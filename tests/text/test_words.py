@@ -60,7 +60,7 @@ def test_words_are_forgotten_again(calls: int, monkeypatch: pytest.MonkeyPatch) 
     lines = [f"the {number}th cat{number} doesn't sleep" for number in range(200)]
     tokenizer = WordTokenizer("en")
     expected = list(tokenizer.tokenize(lines))
-    monkeypatch.setattr(words_module, "MOST_WORDS", 150)
+    monkeypatch.setattr(words_module, "MAX_NEW_WORDS", 150)
     size = len(lines) // calls
     found = [tokens for start in range(0, 200, size) for tokens in tokenizer.tokenize(lines[start : start + size])]
     assert found == expected

@@ -77,7 +77,7 @@ def standard_input(most: int) -> Iterator[list[str]]:
 
     DataError names a line that is not UTF-8, or has no end; those before it come first.
     """
-    from translate.data.lines import LONGEST
+    from translate.data.lines import MAX_LINE_BYTES
 
     if sys.stdin is None:  # It was closed before we began.
         return
@@ -96,9 +96,9 @@ def standard_input(most: int) -> Iterator[list[str]]:
                 if len(lines) == most:
                     yield lines
                     lines = []
-            if len(begun) > LONGEST:
-                place = f"standard input, line {number + 1}"
-                raise DataError(f"{place} has more than {LONGEST >> 20} MiB; put a line feed after each sentence")
+            if len(begun) > MAX_LINE_BYTES:
+                place, limit = f"standard input, line {number + 1}", MAX_LINE_BYTES >> 20
+                raise DataError(f"{place} has more than {limit} MiB; put a line feed after each sentence")
             if lines and not more_has_arrived(stream):
                 yield lines
                 lines = []

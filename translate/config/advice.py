@@ -13,7 +13,7 @@ from translate.config.key_paths import KeyPath, dotted, sections_at, value_at
 from translate.config.keys import all_sections, choices, fields_named, kind_of, sections_below, show
 from translate.config.section import Section
 
-MOST_INSIDE = 12  # keys of an unknown section for which advice gives our names
+MAX_NAMES_INSIDE = 12  # keys of an unknown section for which advice gives our names
 _BOOLEAN_WORDS = {"yes": True, "on": True, "no": False, "off": False}
 
 
@@ -61,7 +61,7 @@ def _meant_by_key(path: KeyPath, known: list[str], values: dict[str, Any]) -> st
     if near := difflib.get_close_matches(key, fitting, n=1):
         return f"did you mean {near[0]!r}?"
     if is_section and (inside := _names_inside(key, value, home)):
-        return f"in it, {', '.join(inside[:MOST_INSIDE])}"
+        return f"in it, {', '.join(inside[:MAX_NAMES_INSIDE])}"
     return f"allowed here: {', '.join(known)}"
 
 

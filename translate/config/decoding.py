@@ -12,7 +12,7 @@ OWN_SETTINGS = {
     "sample": {"temperature", "top_k", "seed"},
 }
 OF_VALIDATION = {"max_ratio", "max_extra", "max_source"}
-MOST_RATIO = 1000.0  # of a translation's length to its source's: a model that never writes an end would go on for hours
+MAX_RATIO = 1000.0  # of a translation's length to its source's: a model that never writes an end would go on for hours
 
 
 class DecodingConfig(Section):
@@ -44,7 +44,7 @@ class DecodingConfig(Section):
         description="Sampling: the random seed. With the same seed, line N of a text always gets the same translation, "
         "except that in batches of another size rounding may rarely draw another token.",
     )
-    max_ratio: Annotated[float, Field(gt=0.0, le=MOST_RATIO)] | None = Field(
+    max_ratio: Annotated[float, Field(gt=0.0, le=MAX_RATIO)] | None = Field(
         None,
         description="Maximum number of target tokens for each source token; max_extra come on top. Default: 1.5 times "
         "the ratio that 99 in 100 training pairs need, and at least 2.",

@@ -19,7 +19,7 @@ from translate.errors import ConfigError
 from translate.system.paths import checkpoints, is_utf8, project_root, resolved
 
 MANY = 5  # unknown keys, from which on a config seems to be that of another toolkit
-LISTED = 50  # problems; a file that has more is probably no config, and nobody reads them
+MAX_LISTED = 50  # problems; a file that has more is probably no config, and nobody reads them
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -159,8 +159,8 @@ def _report(problems: list[str], where: str) -> str:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     of_others = sum("unknown key" in problem for problem in problems) >= MANY
     hint = "; docs/migrating.md has the names of fairseq and JoeyNMT" if of_others else ""
-    more = [f"… and {len(problems) - LISTED} more"] if len(problems) > LISTED else []
-    return "\n  ".join([f"{count} in {where}{hint}:", *problems[:LISTED], *more])
+    more = [f"… and {len(problems) - MAX_LISTED} more"] if len(problems) > MAX_LISTED else []
+    return "\n  ".join([f"{count} in {where}{hint}:", *problems[:MAX_LISTED], *more])
 
 
 def _shown(values: dict[str, Any], key: str) -> str:

@@ -19,9 +19,9 @@ from yaml.reader import ReaderError
 from translate.errors import ConfigError
 from translate.system.paths import demo_corpus, exists, is_for_one_process
 
-LARGEST = 2**20  # bytes
-LONGEST_NUMBER = 100  # digits
-DEEPEST = 50  # levels of sections; no setting is deeper than a few
+MAX_BYTES = 2**20  # of a file
+MAX_DIGITS = 100  # of a whole number
+MAX_DEPTH = 50  # levels of sections; no setting is deeper than a few
 _INT = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"
 _BOOL = "tag:yaml.org,2002:bool"
@@ -81,8 +81,8 @@ def read_yaml(path: Path, problems: list[str]) -> Given:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)  # not all: that of a device has no end
-        if len(content) > LARGEST:
+            content = file.read(MAX_BYTES + 1)  # not all: that of a device has no end
+        if len(content) > MAX_BYTES:
             raise ConfigError(f"{path}: larger than any config (1 MiB); give a .yaml file like those in configs/")
         text = content.decode("utf-8")
     except FileNotFoundError:
@@ -186,7 +186,7 @@ def _refuse_what_no_config_needs(text: str) -> None:
     for event in yaml.parse(text, Loader=_Loader):
         mark = cast(yaml.Mark, event.start_mark)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             raise ComposerError(None, None, "nested too deeply", mark)
         if isinstance(event, yaml.AliasEvent):
             what = f"*{event.anchor}: aliases are not supported; use extends, or put text that begins with * in quotes"
@@ -201,7 +201,7 @@ def _scalar(node: Node, text: str) -> str | int | float | bool | None:
     if node.tag == _BOOL:
         return text.lower() == "true"
     if node.tag == _INT:
-        return int(text) if len(text) < LONGEST_NUMBER else text  # Python limits how many digits it reads.
+        return int(text) if len(text) < MAX_DIGITS else text  # Python limits how many digits it reads.
     return float(text) if node.tag == _FLOAT else text
 
 

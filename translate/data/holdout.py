@@ -16,7 +16,7 @@ from translate.system.files import atomic_open, writing
 from translate.text.codec import compose
 
 TRAIN = "train"
-LONGEST = 1000  # characters of a held-out line: longer ones are mostly several sentences, and slow to translate
+MAX_LENGTH = 1000  # characters of a held-out line: longer ones are mostly several sentences, and slow to translate
 
 
 def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
@@ -56,8 +56,8 @@ def _cell(number: int, row: str) -> str:
 def hold_out(source: Text, target: Text, sizes: Mapping[str, int], seed: int) -> dict[str, NDArray[np.int64]]:
     """The indices of the pairs of each split: as many random ones as `sizes` says, and in `TRAIN` all the others.
 
-    A pair is held out only if both of its lines are at most `LONGEST` characters long and occur once in the corpus, so
-    that training text and splits share no line.
+    A pair is held out only if both of its lines are at most `MAX_LENGTH` characters long and occur once in the corpus,
+    so that training text and splits share no line.
 
     Raises:
         DataError: there are too few such pairs, or more pairs would be held out than are left.
@@ -66,8 +66,8 @@ def hold_out(source: Text, target: Text, sizes: Mapping[str, int], seed: int) ->
     possible = np.flatnonzero(_occur_once(source) & _occur_once(target))
     if wanted > len(possible):
         raise DataError(
-            f"{wanted} pairs cannot be held out: of {len(source)} pairs, {len(possible)} have lines of 1 to {LONGEST} "
-            "characters that occur once. Ask for fewer: --valid N --test N."
+            f"{wanted} pairs cannot be held out: of {len(source)} pairs, {len(possible)} have lines of 1 to "
+            f"{MAX_LENGTH} characters that occur once. Ask for fewer: --valid N --test N."
         )
     if 2 * wanted > len(source):
         raise DataError(
@@ -85,7 +85,7 @@ def _occur_once(lines: Text) -> NDArray[np.bool_]:
     hashes = np.zeros(len(lines), np.int64)  # in place of the lines, of which there may be millions
     fit = np.zeros(len(lines), np.bool_)
     for index, line in enumerate(map(compose, map(str.strip, lines))):
-        hashes[index], fit[index] = hash(line), 0 < len(line) <= LONGEST
+        hashes[index], fit[index] = hash(line), 0 < len(line) <= MAX_LENGTH
     _, group, counts = np.unique(hashes, return_inverse=True, return_counts=True)
     return fit & (counts[group] == 1)
 

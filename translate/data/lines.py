@@ -17,7 +17,7 @@ from translate.errors import DataError
 PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
 BLOCK = 1 << 20  # bytes of text
 # Bytes of a line after those of a block. A file of a few MB, packed, may hold a line that no memory has room for.
-LONGEST = 1 << 24
+MAX_LINE_BYTES = 1 << 24
 # File signatures: what files that are not UTF-8 begin with, and what to do with them.
 SIGNATURES = {
     b"\x1f\x8b": "gzip: rename it to end in .gz or, if it was compressed twice, unpack it once",
@@ -123,8 +123,8 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
     with _explained(path), _opened(path) as file:
         while content := file.read(BLOCK):
             if not content.endswith(b"\n"):
-                content += (rest := file.readline(LONGEST))
-                if len(rest) == LONGEST and not rest.endswith(b"\n"):
+                content += (rest := file.readline(MAX_LINE_BYTES))
+                if len(rest) == MAX_LINE_BYTES and not rest.endswith(b"\n"):
                     raise _too_long(path, before, content)
             if not before and content[257:263] in (b"ustar\0", b"ustar "):
                 raise DataError(f"{path} is a tar archive. Unpack it, and name the file that was in it.")
@@ -168,7 +168,8 @@ def _too_long(path: Path, before: int, content: bytes) -> DataError:
     if not before:
         _refuse_odd(path, content.decode("utf-8", errors="replace"))
     line = before + content.count(b"\n") + 1
-    return DataError(f"{path}, line {line} has more than {LONGEST >> 20} MiB. A text needs one sentence per line.")
+    limit = MAX_LINE_BYTES >> 20
+    return DataError(f"{path}, line {line} has more than {limit} MiB. A text needs one sentence per line.")
 
 
 def _refuse_odd(path: Path, text: str) -> None:

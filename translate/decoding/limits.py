@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.config.decoding import MOST_RATIO, DecodingConfig
+from translate.config.decoding import MAX_RATIO, DecodingConfig
 from translate.decoding.ensemble import Ensemble
 from translate.model.build import Model
 
-LEAST_RATIO = 2.0  # tokens of the longest translation for each source token, if nothing else is known
+MIN_RATIO = 2.0  # tokens of the longest translation for each source token, if nothing else is known
 # A GPU is only busy with large batches (see docs/performance.md).
 CPU_TOKENS, GPU_TOKENS = 4096, 16384
 
@@ -22,7 +22,7 @@ def max_target_lengths(
 ) -> NDArray[np.int64]:
     """How many tokens, including eos, a translation may have for so many of a source, without eos."""
     # Rounded first, because 2.2 * 25 is slightly more than 55.
-    most = np.ceil(np.round((config.max_ratio or LEAST_RATIO) * source_lengths, 6)) + config.max_extra + 1
+    most = np.ceil(np.round((config.max_ratio or MIN_RATIO) * source_lengths, 6)) + config.max_extra + 1
     # As a float64, NO_LIMIT (see positions.py) would be rounded up to more than int64 holds.
     return np.minimum(most, min(model.max_length, 2**53)).astype(np.int64)
 
@@ -44,7 +44,7 @@ def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_ex
     One pair in a hundred may be an outlier.
     """
     needed = np.quantile((targets - max_extra) / np.maximum(sources, 1), 0.99)
-    return min(max(LEAST_RATIO, round(1.5 * float(needed), 1)), MOST_RATIO)
+    return min(max(MIN_RATIO, round(1.5 * float(needed), 1)), MAX_RATIO)
 
 
 def batch_tokens(model: Model | Ensemble, config: DecodingConfig) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SHOWN = 10  # labels in a one-line summary
+MAX_SHOWN = 10  # labels in a one-line summary
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class LabelReport:
     def summary(self) -> str:
         """One line, with the most frequent labels."""
         counts = [f"{label} {count.right}/{count.total}" for label, count in self.labels.items()]
-        shown = ", ".join(counts[:SHOWN]) + (", …" if len(counts) > SHOWN else "")
+        shown = ", ".join(counts[:MAX_SHOWN]) + (", …" if len(counts) > MAX_SHOWN else "")
         baseline = f"majority baseline {self.majority_baseline:.1%}"
         return f"accuracy {self.accuracy:.1%} of {self.texts} texts ({baseline}), correct by label: {shown}"
 

@@ -14,7 +14,7 @@ TOKENIZED = re.compile(r"\S [.,](\s|$)| &apos;| @-@ ")
 ENTITY = re.compile(r"&(?:\w+|#\d+|#x[0-9a-fA-F]+);")
 MANY, SOME = 0.1, 0.02  # shares of lines from which on a text is said to be so
 DIVERGED = "the loss is infinite or NaN: the model has diverged; lower training.optimizer.lr and start over"
-FEWEST_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
+MIN_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
 
 def distinct_warning(distinct: int, sentences: int, references: int) -> str | None:
@@ -22,7 +22,7 @@ def distinct_warning(distinct: int, sentences: int, references: int) -> str | No
 
     `references` is the number of distinct ones.
     """
-    if distinct >= FEWEST_DISTINCT * sentences or 2 * distinct > references:
+    if distinct >= MIN_DISTINCT * sentences or 2 * distinct > references:
         return None
     return (
         f"only {distinct} of {sentences} translations are distinct: the model seems to ignore the source; it may need "

@@ -28,7 +28,7 @@ from translate.optimization.loss import smoothed_loss_
 from translate.text.codec import Codec
 from translate.training.progress import Validation, perplexity
 
-MOST_TOKENS = 4096  # tokens of a batch of references
+MAX_TOKENS = 4096  # tokens of a batch of references
 
 
 class Validator(ABC):
@@ -56,7 +56,7 @@ class Validator(ABC):
         self.sources = list(dataset.source)
         # Spread over the text, and the same ones at each validation, so that progress can be seen.
         self.shown = np.linspace(0, len(dataset), min(samples, len(dataset)), endpoint=False).astype(int).tolist()
-        self.max_tokens, self.max_sentences = min(MOST_TOKENS, batch.max_tokens), batch.max_sentences
+        self.max_tokens, self.max_sentences = min(MAX_TOKENS, batch.max_tokens), batch.max_sentences
         self.check = check
         self.widths = np.maximum(dataset.source.lengths, dataset.target.lengths)
         self._references_that_fit, self._searches_that_fit = AdaptiveBatchSize(), AdaptiveBatchSize()

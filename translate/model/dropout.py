@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 STEPS = 2**16  # The probability is rounded to a multiple of 1 / STEPS.
-FINEST = 0.99  # For a greater probability, rounding would change noticeably how many elements are kept.
+MAX_ROUNDED = 0.99  # For a greater probability than this, rounding would change noticeably how many elements are kept.
 
 _source: ContextVar[torch.Generator | None] = ContextVar("source of random numbers", default=None)
 
@@ -42,7 +42,7 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
-        if self.p > FINEST:
+        if self.p > MAX_ROUNDED:
             return x * torch.empty_like(x).bernoulli_(1 - self.p, generator=_source.get()).div_(1 - self.p)
         drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=_source.get())
         drawn = drawn.view(torch.int16)[: x.numel()].view(x.shape)

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy, kl_div
 from translate.data.batching import IGNORED
 
 ELEMENTS_AT_ONCE = 2**18  # elements of a block of logits: 1 MB in float32, which fits into caches and needs few calls
-LEAST = 1e-30  # probability: float32 has few digits for those below 1e-38 and rounds the smallest to 0
+MIN_PROBABILITY = 1e-30  # float32 has few digits for those below 1e-38, and rounds the smallest to 0
 
 
 @dataclass
@@ -187,7 +187,7 @@ def _logsumexp(logits_RV: Tensor, probability_RV: Tensor, labels_R1: Tensor) -> 
     token_R1 = labels_R1
     # The label's may be too small for a logarithm; the likeliest token's is at least 1 / V, but takes a CPU a while to
     # find. On a GPU, Python would have to wait to learn whether any is too small.
-    if probability_RV.device.type != "cpu" or (probability_RV.gather(1, labels_R1) < LEAST).any():
+    if probability_RV.device.type != "cpu" or (probability_RV.gather(1, labels_R1) < MIN_PROBABILITY).any():
         token_R1 = probability_RV.argmax(1, keepdim=True)
     return logits_RV.gather(1, token_R1) - probability_RV.gather(1, token_R1).log()
 

@@ -21,7 +21,7 @@ from translate.system.precision import autocast
 # In a run of so few updates, recording takes a good part of the time. So batches get fewer shapes, by more padding, if
 # they have so few tokens on their longer side that a GPU is not busy with them.
 FEW_UPDATES, FEW_TOKENS = 1000, 4096
-MOST_SHAPES = 500  # shapes of batches with a graph, which takes memory; batches of other shapes run without graphs
+MAX_SHAPES = 500  # shapes of batches with a graph, which takes memory; batches of other shapes run without graphs
 
 T = TypeVar("T")
 Work = Callable[[], Any]
@@ -77,7 +77,7 @@ class RecordedUpdate(Update):
     def accumulate(self, batch: Batch, share: float, *, last: bool) -> Tensor:
         shape = self._padded_shape(batch.shape)
         batch = batch.padded(*shape)
-        if not self._recording or (shape not in self._passes and len(self._passes) == MOST_SHAPES):
+        if not self._recording or (shape not in self._passes and len(self._passes) == MAX_SHAPES):
             return super().accumulate(batch, share, last=last)
         if shape not in self._passes:
             for module in self.parallel.model.modules():

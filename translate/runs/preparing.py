@@ -23,7 +23,7 @@ from translate.data.corpus import TextInMemory, TextPair
 from translate.data.dataset import Dataset
 from translate.data.resegmented import ResegmentedDataset
 from translate.data.selection import upsample_pairs
-from translate.decoding.limits import LEAST_RATIO, ratio_for
+from translate.decoding.limits import MIN_RATIO, ratio_for
 from translate.evaluation.score_warnings import blanks_warning, processed_warnings, text_warnings
 from translate.model.build import Model
 from translate.model_file import SavedModel
@@ -32,7 +32,7 @@ from translate.text.codec import Codec
 from translate.training.trainer import TrainingSet
 
 LINES_JUDGED = 1000  # of the training text, which may be large: whether it looks raw
-MOST_HELPERS = 8  # with four, an H200 still waits for them (docs/performance.md)
+MAX_HELPERS = 8  # with four, an H200 still waits for them (docs/performance.md)
 
 log = logging.getLogger("translate")
 
@@ -98,7 +98,7 @@ def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
         return config
     lengths = plan.source_lengths[plan.indices], plan.target_lengths[plan.indices]
     ratio = ratio_for(*lengths, config.decoding.max_extra)
-    if ratio > LEAST_RATIO:
+    if ratio > MIN_RATIO:
         log.info("decoding.max_ratio set to %g: training pairs have many target tokens per source token", ratio)
     return config.model_copy(update={"decoding": config.decoding.model_copy(update={"max_ratio": ratio})})
 
@@ -127,7 +127,7 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
 
 def helpers_for(device: torch.device, local_count: int) -> int:
     """How many processes segment text for each of `local_count` that train: none on CPUs, whose cores are busy."""
-    return 0 if device.type == "cpu" else max(0, min(MOST_HELPERS, cores() // local_count - 1))
+    return 0 if device.type == "cpu" else max(0, min(MAX_HELPERS, cores() // local_count - 1))
 
 
 def training_set(config: Config, text: PreparedText, model: Model, helpers: int = 0) -> TrainingSet:

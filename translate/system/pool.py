@@ -19,7 +19,7 @@ from translate.errors import DataError
 
 CHUNK = 10_000  # lines in a piece
 FEWER = "let this run use fewer cores (on Linux: taskset -c 0,1 python …)"
-WORTHWHILE = 10  # pieces; with fewer, processes take longer to start than they save
+MIN_ITEMS = 10  # with fewer, processes take longer to start than they save
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -48,8 +48,8 @@ def mapped(work: Callable[[A], B], pieces: Iterable[A], doing: str) -> Generator
     """
     count = cores()
     rest = iter(pieces)
-    first = list(islice(rest, WORTHWHILE if count > 1 else 0))
-    if len(first) < WORTHWHILE:
+    first = list(islice(rest, MIN_ITEMS if count > 1 else 0))
+    if len(first) < MIN_ITEMS:
         return (work(piece) for piece in chain(first, rest))
     log.info("%s in %d processes", doing, count)
     return in_processes(work, chain(first, rest), count)

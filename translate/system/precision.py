@@ -15,8 +15,8 @@ log = logging.getLogger("translate")
 # Limits of the measurement that decides between bfloat16 and float32, which would otherwise take seconds: size of the
 # matrices; how often an attempt computes their products; number of attempts; seconds after which an attempt, or the
 # series of them, stops early, as on a CPU on which bfloat16 is slow, but not hopeless.
-MOST_ROWS, MOST_COLUMNS, USES = 2048, 512, 8
-MOST_ATTEMPTS, MOST_SECONDS = 10, 0.5
+MAX_ROWS, MAX_COLUMNS, MAX_USES = 2048, 512, 8
+MAX_ATTEMPTS, MAX_SECONDS = 10, 0.5
 SLOW = 0.5  # below this speed relative to float32, bfloat16 is probably a mistake
 CLEARLY = 1.25  # above this relative speed, bfloat16 is worth it: other operations gain less, and times vary
 HOPELESS = 0.2  # below this relative speed in small products, bfloat16 is not tried in larger ones
@@ -43,7 +43,7 @@ def resolve_precision(name: str, device: torch.device, *, rows: int, width: int)
         return PRECISIONS.get(name, best)
     if name == "float32":
         return torch.float32
-    rows, width = min(rows, MOST_ROWS), min(width, MOST_COLUMNS)
+    rows, width = min(rows, MAX_ROWS), min(width, MAX_COLUMNS)
     gain = _speed_up_of_bfloat16(rows, width)
     measured = f"on this CPU, bfloat16 matrix products of width {width} are {gain:.2g} times as fast as float32"
     if name == "auto":
@@ -64,7 +64,7 @@ def _speed_up_of_bfloat16(rows: int, width: int) -> float:
     few = min(rows, max(1, SMALL // width**2))
     with own_threads(1):
         gain = _relative_speed(few, width, 2)
-        return _relative_speed(rows, width, MOST_ATTEMPTS) if gain > HOPELESS else gain
+        return _relative_speed(rows, width, MAX_ATTEMPTS) if gain > HOPELESS else gain
 
 
 def _relative_speed(rows: int, width: int, attempts: int) -> float:
@@ -76,7 +76,7 @@ def _relative_speed(rows: int, width: int, attempts: int) -> float:
     best = {torch.float32: math.inf, torch.bfloat16: math.inf}
     began = time.thread_time()
     for attempt in range(attempts):
-        if attempt > 1 and time.thread_time() - began > MOST_SECONDS:
+        if attempt > 1 and time.thread_time() - began > MAX_SECONDS:
             break
         for dtype in best:
             x = torch.ones(rows, width, dtype=dtype)
@@ -89,7 +89,7 @@ def _seconds_of_products(x: torch.Tensor, weight: torch.Tensor) -> float:
     """CPU time of the three products of a linear layer, in the forward and backward pass: the mean of several uses."""
     start, seconds, uses = time.thread_time(), 0.0, 0
     # On Windows, this clock goes on every 16 ms only.
-    while (uses < USES and seconds < MOST_SECONDS) or not seconds:
+    while (uses < MAX_USES and seconds < MAX_SECONDS) or not seconds:
         torch.mm(x, weight)
         torch.mm(x, weight.t())
         torch.mm(x.t(), x)

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 # Speed was measured on two cores only. All workers contend for the GIL, and in training each has gradients of its own.
-MOST_WORKERS = 2
+MAX_WORKERS = 2
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 def worker_count(device: torch.device) -> int:
     """How many workers suit this device: on a CPU, no more than PyTorch has threads."""
-    return min(MOST_WORKERS, torch.get_num_threads()) if device.type == "cpu" else 1
+    return min(MAX_WORKERS, torch.get_num_threads()) if device.type == "cpu" else 1
 
 
 def workers_for(device: torch.device, widths: NDArray[np.integer], max_tokens: int) -> int:

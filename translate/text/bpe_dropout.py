@@ -14,7 +14,8 @@ from translate.text.pieces import BYTES, PieceTokenizer
 from translate.text.vocabulary import UNK
 
 CACHED = 2**15  # entries of each of the two caches, by pre-token and by state of a word: some tens of MB
-LONGEST_CACHED = 16  # characters: longer pre-tokens, as in languages without spaces, hardly recur and take much memory
+# Characters of a pre-token: longer ones, as in languages without spaces, hardly recur and take much memory.
+MAX_CACHED_LENGTH = 16
 IDEOGRAPHS = range(0x20000, 0x2A6E0)  # more letters, most of them very rare, than any vocabulary has
 
 Word = tuple[int, ...]  # the ids of the pieces of a pre-token, at some step between characters and final pieces
@@ -57,7 +58,7 @@ class BpeDropout:
 
     def _segment(self, pre_token: str, random: Random) -> Word:
         """The pieces of a pre-token; of a short one by the cached merges without dropout, up to the first left out."""
-        if len(pre_token) > LONGEST_CACHED:
+        if len(pre_token) > MAX_CACHED_LENGTH:
             characters = self._characters(pre_token)
             return self._finish(characters, self._possible(characters), random)
         characters, merges, whole = self._known_pre_tokens(pre_token)
@@ -90,7 +91,7 @@ class BpeDropout:
         return characters, merges, word
 
     def _possible(self, word: Word) -> list[Merge]:
-        return self._known_merges(word) if len(word) <= LONGEST_CACHED else self._find_possible(word)
+        return self._known_merges(word) if len(word) <= MAX_CACHED_LENGTH else self._find_possible(word)
 
     def _find_possible(self, word: Word) -> list[Merge]:
         """The possible merges in the order in which they were learned, then from the left."""

@@ -22,11 +22,11 @@ from translate.text.spacing import Spacing
 HELPERS = {"ja": ("SudachiPy", "SudachiDict-core"), "ko": ("natto-py",), "th": ("pythainlp",), "vi": ("pyvi",)}
 # spaCy's time grows with the square of the length of a run without spaces, such as a line of dashes: minutes for 20,000
 # characters. Such runs are therefore split into parts of this many characters first.
-LONGEST_RUN = 1000
-LONG_RUN = re.compile(rf"\S{{{LONGEST_RUN + 1},}}")
+MAX_RUN = 1000
+LONG_RUN = re.compile(rf"\S{{{MAX_RUN + 1},}}")
 # spaCy keeps half a kilobyte for each word that it has seen, and forgets none; large corpora have millions. After so
 # many new ones, its tokenizer is made anew, which takes 30 ms.
-MOST_WORDS = 100_000
+MAX_NEW_WORDS = 100_000
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class WordTokenizer:
     def tokenize_with_spaces(self, lines: Iterable[str]) -> Iterator[tuple[list[str], list[bool]]]:
         """The tokens of each line, and whether a space follows each of them."""
         tokenizer = _spacy_tokenizer(self.language, self.model)
-        most = _words_at_first(self.language, self.model) + MOST_WORDS
+        most = _words_at_first(self.language, self.model) + MAX_NEW_WORDS
         for line in lines:
             if _words_known(tokenizer) > most:
                 _spacy_tokenizer.cache_clear()
@@ -96,10 +96,10 @@ class WordTokenizer:
 
 
 def _parts(line: str) -> Iterator[str]:
-    """The line, divided where a run without spaces is longer than `LONGEST_RUN`."""
+    """The line, divided where a run without spaces is longer than `MAX_RUN`."""
     start = 0
     for run in LONG_RUN.finditer(line):
-        for stop in range(run.start() + LONGEST_RUN, run.end(), LONGEST_RUN):
+        for stop in range(run.start() + MAX_RUN, run.end(), MAX_RUN):
             yield line[start:stop]
             start = stop
     yield line[start:]
