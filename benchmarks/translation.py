@@ -78,7 +78,7 @@ def make_job(args: argparse.Namespace, folder: Path) -> SearchJob:
         source_words=len(saved.source.vocabulary),
         target_words=len(saved.target.vocabulary),
         source=saved.source.encode(lines),
-        most=MAX_TOKENS,
+        max_tokens=MAX_TOKENS,
         beam=args.beam,
         batch=64,
         threads=args.threads,
@@ -92,7 +92,7 @@ def this_project(job: SearchJob, checkpoint: Path) -> Iterator[Pass]:
     how = {"beam_size": job.beam, "length_penalty": LENGTH_PENALTY} if job.beam > 1 else {}
     settings = translator.settings(search="beam" if how else "greedy", **how)
     # The same for all lines.
-    settings = settings.model_copy(update={"max_ratio": 1e-9, "max_extra": job.most - 1})
+    settings = settings.model_copy(update={"max_ratio": 1e-9, "max_extra": job.max_tokens - 1})
 
     def translated(lines: Lines) -> Lines:
         found = search(translator.model, [np.array(line) for line in lines], settings)

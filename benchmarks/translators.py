@@ -44,7 +44,7 @@ class SearchJob:
         weights: a file of them, by their names in this project, for torch.load.
         source_words, target_words: sizes of the vocabularies.
         source: ids of each line, without EOS.
-        most: tokens that a translation has at most, including EOS.
+        max_tokens: tokens that a translation has at most, including EOS.
         beam: hypotheses of each line; 1 is greedy search.
         batch: lines that are translated at a time.
     """
@@ -54,7 +54,7 @@ class SearchJob:
     source_words: int
     target_words: int
     source: Lines
-    most: int
+    max_tokens: int
     beam: int
     batch: int
     threads: int
@@ -154,7 +154,7 @@ def plain(job: SearchJob) -> Iterator[Pass]:
     def translated(line: list[int]) -> list[int]:
         memory_BSD = model.transformer.encoder(model.embed_source(torch.tensor([[*line, EOS]])))
         ids = [BOS]
-        while ids[-1] != EOS and len(ids) <= job.most:
+        while ids[-1] != EOS and len(ids) <= job.max_tokens:
             ahead_TT = nn.Transformer.generate_square_subsequent_mask(len(ids)).isinf()
             out_BTD = model.transformer.decoder(model.embed_target(torch.tensor([ids])), memory_BSD, ahead_TT)
             logits_V = model.projection(out_BTD[0, -1])
@@ -202,7 +202,7 @@ def marian(job: SearchJob) -> Iterator[Pass]:
             attention_mask=(source_BS != PAD).long(),
             num_beams=job.beam,
             do_sample=False,
-            max_new_tokens=job.most,
+            max_new_tokens=job.max_tokens,
             suppress_tokens=[UNK, PAD, BOS],
             forced_eos_token_id=None,
             **how,
@@ -253,7 +253,7 @@ def joey(job: SearchJob) -> Iterator[Pass]:
         found, _, _ = find(
             model,
             joey_batch(source_BS, None),
-            max_output_length=job.most,
+            max_output_length=job.max_tokens,
             beam_size=job.beam,
             beam_alpha=LENGTH_PENALTY,
             generate_unk=False,
@@ -333,7 +333,7 @@ def ctranslate(job: SearchJob) -> Iterator[Pass]:
             max_batch_size=job.batch,
             beam_size=job.beam,
             length_penalty=LENGTH_PENALTY,
-            max_decoding_length=job.most,
+            max_decoding_length=job.max_tokens,
             disable_unk=True,
             suppress_sequences=[[special[PAD]], [special[BOS]]],
         )

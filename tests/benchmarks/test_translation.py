@@ -45,7 +45,7 @@ def test_the_plain_loop_finds_the_translations_of_this_project(
     monkeypatch.setattr(translators, "PART", 2)
     warming_up, ours = islice(translation.this_project(job, model), 2)
     assert len(warming_up["translations"]) == translators.WARM_UP < len(ours["translations"]) == len(job.source)
-    assert 1 < max(map(len, ours["translations"])) <= job.most
+    assert 1 < max(map(len, ours["translations"])) <= job.max_tokens
     _, plain = islice(TRANSLATORS["plain"](job), 2)
     assert plain["part"] == 2
     assert plain["translations"] == ours["translations"][::2]

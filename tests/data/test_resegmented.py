@@ -33,10 +33,10 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Encoded:
 
 
 def resegmented(
-    encoded: Encoded, *, dropout: float = 0.3, longest: int = 200, seed: int = 1, helpers: int = 0
+    encoded: Encoded, *, dropout: float = 0.3, max_tokens: int = 200, seed: int = 1, helpers: int = 0
 ) -> ResegmentedDataset:
     dataset, codecs = encoded
-    return ResegmentedDataset(dataset, codecs, dropout=dropout, longest=longest, seed=seed, helpers=helpers)
+    return ResegmentedDataset(dataset, codecs, dropout=dropout, max_tokens=max_tokens, seed=seed, helpers=helpers)
 
 
 def ids_of(side: Side, line: int) -> list[int]:
@@ -84,7 +84,7 @@ def test_epochs_seeds_pairs_and_sides_differ(encoded: Encoded) -> None:
     assert len({str(ways[0][line]) for line in range(2, len(GERMAN), 3)}) > 1  # four times the same line
     german = Dataset(encoded[0].source, encoded[0].source)
     codec = encoded[1][0]
-    same = ResegmentedDataset(german, (codec, codec), dropout=0.3, longest=200, seed=1).epoch(0)
+    same = ResegmentedDataset(german, (codec, codec), dropout=0.3, max_tokens=200, seed=1).epoch(0)
     assert any(ids_of(same.source, line) != ids_of(same.target, line) for line in range(len(GERMAN)))
 
 
@@ -97,9 +97,9 @@ def test_the_text_stays(encoded: Encoded) -> None:
 
 def test_a_line_that_would_get_too_long_stays_as_it_was(encoded: Encoded) -> None:
     dataset, _ = encoded
-    longest = len(dataset.source[2])
-    pairs = read(resegmented(encoded, dropout=0.15, longest=longest).epoch(0))
-    assert all(len(ids) <= longest for ids, _ in pairs.values())
+    max_tokens = len(dataset.source[2])
+    pairs = read(resegmented(encoded, dropout=0.15, max_tokens=max_tokens).epoch(0))
+    assert all(len(ids) <= max_tokens for ids, _ in pairs.values())
     same = [ids == dataset.source[line].tolist() for line, (ids, _) in pairs.items()]
     assert same[2::3] == [True] * 4
     assert not all(same[0::3])
@@ -107,9 +107,9 @@ def test_a_line_that_would_get_too_long_stays_as_it_was(encoded: Encoded) -> Non
 
 def test_a_line_of_exactly_the_most_tokens_is_cut_anew(encoded: Encoded) -> None:
     free = resegmented(encoded).epoch(0).source
-    longest, line = max((len(ids_of(free, line)), line) for line in range(len(GERMAN)))
-    assert len(encoded[0].source[line]) < longest
-    assert ids_of(resegmented(encoded, longest=longest).epoch(0).source, line) == ids_of(free, line)
+    max_tokens, line = max((len(ids_of(free, line)), line) for line in range(len(GERMAN)))
+    assert len(encoded[0].source[line]) < max_tokens
+    assert ids_of(resegmented(encoded, max_tokens=max_tokens).epoch(0).source, line) == ids_of(free, line)
 
 
 def test_batches_are_made_of_it(encoded: Encoded) -> None:
@@ -180,7 +180,7 @@ def test_labels_are_not_cut(tmp_path: Path) -> None:
     cache = CorpusCache(tmp_path)
     codecs = cache.codecs(TextConfig.model_validate({"tokenizer": {"kind": "bpe"}}), ("de", None), text)
     dataset = cache.dataset(codecs, text)
-    resegmented = ResegmentedDataset(dataset, codecs, dropout=0.5, longest=200, seed=1, helpers=1)
+    resegmented = ResegmentedDataset(dataset, codecs, dropout=0.5, max_tokens=200, seed=1, helpers=1)
     pairs = resegmented.epoch(0)
     assert pairs.labelled
     assert pairs.target is dataset.target

@@ -77,7 +77,10 @@ def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(
     config = tiny.config(*DROPOUT, *limits, "seed=5")
     text = prepare_text(config, None)
     pairs: Any = training_set(config, text, fresh_model(config, *text.codecs))
-    assert (pairs.seed, pairs.resegmenters[0].longest) == (5, longest)  # The end of the sentence has a position, too.
+    assert (pairs.seed, pairs.resegmenters[0].max_tokens) == (
+        5,
+        longest,
+    )  # The end of the sentence has a position, too.
     (percent,) = re.findall(r"train: BPE-dropout makes lines about (\d+)% longer; ", caplog.text)
     assert int(percent) == pytest.approx(50, abs=40)
     assert caplog.messages[-1].endswith("longer; batches exceed training.batch.max_tokens by as much")

@@ -84,8 +84,8 @@ def models_of(args: argparse.Namespace) -> list[Path]:
     return [newest]
 
 
-def warn_of_truncated(truncated: int, translations: int, search: str, longest: int) -> None:
-    """Warn of translations that the length limit has cut off, if any; the model has positions for `longest` tokens."""
+def warn_of_truncated(truncated: int, translations: int, search: str, max_length: int) -> None:
+    """Warn of translations that the length limit has cut off, if any; `max_length` is that of the model."""
     from translate.model.positions import NO_LIMIT
 
     if truncated:
@@ -95,7 +95,7 @@ def warn_of_truncated(truncated: int, translations: int, search: str, longest: i
             truncated,
             translations,
             " or try --search beam" if search == "greedy" else "",
-            "" if longest == NO_LIMIT else f", up to the model's {longest} positions",
+            "" if max_length == NO_LIMIT else f", up to the model's {max_length} positions",
         )
 
 

@@ -58,8 +58,8 @@ def source_lines(given: "Text | None", device: "torch.device") -> Iterator[list[
     """The lines to translate, as many at a time as suit the device; those of standard input as they arrive."""
     from translate.system.pool import chunks
 
-    most = CHUNK if device.type == "cpu" else CHUNK * TIMES_ON_GPU
-    return standard_input(most) if given is None else chunks(given, most)
+    max_lines = CHUNK if device.type == "cpu" else CHUNK * TIMES_ON_GPU
+    return standard_input(max_lines) if given is None else chunks(given, max_lines)
 
 
 def argument_lines(sentences: Sequence[str]) -> list[str]:
@@ -70,8 +70,8 @@ def argument_lines(sentences: Sequence[str]) -> list[str]:
     return [line.removesuffix("\r") for text in texts for line in text.removesuffix("\n").split("\n")]
 
 
-def standard_input(most: int) -> Iterator[list[str]]:
-    """The lines of standard input as they arrive, no more than `most` at a time.
+def standard_input(max_lines: int) -> Iterator[list[str]]:
+    """The lines of standard input as they arrive, no more than `max_lines` at a time.
 
     Whoever writes them one by one gets each translation at once.
 
@@ -93,7 +93,7 @@ def standard_input(most: int) -> Iterator[list[str]]:
                 number += 1
                 lines.append(line_of(bytes(begun), number))
                 begun = bytearray(content)
-                if len(lines) == most:
+                if len(lines) == max_lines:
                     yield lines
                     lines = []
             if len(begun) > MAX_LINE_BYTES:

@@ -207,23 +207,24 @@ def _ranks(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
     return lengths.argsort(kind="stable").argsort(kind="stable")
 
 
-def warn_of_long_lines(valid: Dataset, text: TextPair, most: int) -> None:
-    """Warn of validation sources of more than `most` tokens, which training drops.
+def warn_of_long_lines(valid: Dataset, text: TextPair, max_tokens: int) -> None:
+    """Warn of validation sources of more than `max_tokens`, which training drops.
 
     To translate one token by token may take longer than all others, above all by a model that has learned little yet.
     """
-    which = f"longer than any trained on (data.filter.max_tokens is {most})"
-    _warn_of_longer(valid, text, most, which, "; each validation may take much longer because of them")
+    which = f"longer than any trained on (data.filter.max_tokens is {max_tokens})"
+    _warn_of_longer(valid, text, max_tokens, which, "; each validation may take much longer because of them")
 
 
-def warn_of_truncated_sources(valid: Dataset, text: TextPair, most: int) -> None:
-    """Warn of validation sources of more than `most` tokens: only so much of them is translated, and then scored."""
-    _warn_of_longer(valid, text, most, f"of which validations read only the first decoding.max_source ({most}) tokens")
+def warn_of_truncated_sources(valid: Dataset, text: TextPair, max_tokens: int) -> None:
+    """Warn of validation sources of more than `max_tokens`: only so much of them is translated, and then scored."""
+    which = f"of which validations read only the first decoding.max_source ({max_tokens}) tokens"
+    _warn_of_longer(valid, text, max_tokens, which)
 
 
-def _warn_of_longer(valid: Dataset, text: TextPair, most: int, which: str, consequence: str = "") -> None:
+def _warn_of_longer(valid: Dataset, text: TextPair, max_tokens: int, which: str, consequence: str = "") -> None:
     lengths = valid.source.lengths
-    if (long := np.flatnonzero(lengths > most)).size:
+    if (long := np.flatnonzero(lengths > max_tokens)).size:
         place, length = text.place(int(long[0])), lengths[long[0]]
         number = f"{long.size}, the first in {place}, of {length} tokens"
         log.warning("%s: %s %s: %s%s", text.name, text.unit, which, number, consequence)

@@ -27,10 +27,10 @@ log = logging.getLogger("translate")
 
 @dataclass(frozen=True, eq=False)
 class Resegmenter:
-    """Segments lines of one side anew; one that would have more than `longest` tokens stays as it is."""
+    """Segments lines of one side anew; one that would have more than `max_tokens` stays as it is."""
 
     dropout: BpeDropout
-    longest: int
+    max_tokens: int
 
     def __call__(self, key: str, lines: Indices, gathered: Gathered) -> Gathered:
         """Other ids for these `lines`: how one is segmented depends on its number and `key` alone."""
@@ -43,7 +43,7 @@ class Resegmenter:
 
     def _resegment(self, whole: NDArray[Any], random: Random) -> NDArray[Any]:
         ids = self.dropout.resegment(whole.tolist(), random)
-        return np.array(ids, dtype=np.int64) if len(ids) <= self.longest else whole
+        return np.array(ids, dtype=np.int64) if len(ids) <= self.max_tokens else whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class ResegmentedDataset:
     Args:
         codecs: those that have encoded it.
         dropout: the probability with which a merge is left out.
-        longest: maximum number of tokens in a line; one that would become longer stays as it is in `dataset`.
+        max_tokens: maximum number of tokens in a line; one that would become longer stays as it is in `dataset`.
         helpers: processes that segment the pairs of the next updates during an update; 0 if this process does it.
     """
 
@@ -109,7 +109,7 @@ class ResegmentedDataset:
         codecs: tuple[Codec, Codec],
         *,
         dropout: float,
-        longest: int,
+        max_tokens: int,
         seed: int,
         helpers: int = 0,
     ) -> None:
@@ -117,7 +117,7 @@ class ResegmentedDataset:
         self.seed = seed
         self.helpers = helpers
         self.resegmenters = [
-            None if codec.holds_labels else Resegmenter(BpeDropout(codec, dropout), longest) for codec in codecs
+            None if codec.holds_labels else Resegmenter(BpeDropout(codec, dropout), max_tokens) for codec in codecs
         ]
 
     def lengthening(self) -> float:

@@ -20,35 +20,35 @@ class AdaptiveBatchSize:
     """Remembers what fits: once memory has run out, batches stay small."""
 
     def __init__(self) -> None:
-        self._most_tokens = sys.maxsize
+        self._max_tokens = sys.maxsize
 
-    def __call__(self, work: Callable[[int], T], tokens: int, lengths: Iterable[int], longest: int) -> T:
+    def __call__(self, work: Callable[[int], T], tokens: int, lengths: Iterable[int], max_length: int) -> T:
         """What `work` returns for a batch size: `tokens` or, whenever memory runs out, half as many as before.
 
         Args:
-            lengths: tokens of each sentence, without eos; no more than `longest` are read.
+            lengths: tokens of each sentence, without eos; no more than `max_length` are read.
 
         Raises:
             DataError: memory runs out with a single sentence.
         """
         # With batches of this size, each sentence is in a batch of its own: smaller ones would not help.
-        alone = 1 + min([longest, *filter(None, lengths)])
-        before = self._most_tokens
+        alone = 1 + min([max_length, *filter(None, lengths)])
+        before = self._max_tokens
         while True:
-            tokens = min(self._most_tokens, tokens)
+            tokens = min(self._max_tokens, tokens)
             try:
                 return work(tokens)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
                 if tokens <= alone:
-                    self._most_tokens = before  # What did not help this sentence would only slow down the next ones.
+                    self._max_tokens = before  # What did not help this sentence would only slow down the next ones.
                     raise DataError(
                         "out of memory with a single sentence; shorten it, free some memory, or narrow the beam, if any"
                     ) from error
             release_memory()
-            self._most_tokens = tokens // 2
-            log.warning("out of memory: from now on batches have at most %d tokens", self._most_tokens)
+            self._max_tokens = tokens // 2
+            log.warning("out of memory: from now on batches have at most %d tokens", self._max_tokens)
 
     def with_settings(
         self,

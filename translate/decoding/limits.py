@@ -22,9 +22,9 @@ def max_target_lengths(
 ) -> NDArray[np.int64]:
     """How many tokens, including eos, a translation may have for so many of a source, without eos."""
     # Rounded first, because 2.2 * 25 is slightly more than 55.
-    most = np.ceil(np.round((config.max_ratio or MIN_RATIO) * source_lengths, 6)) + config.max_extra + 1
+    allowed = np.ceil(np.round((config.max_ratio or MIN_RATIO) * source_lengths, 6)) + config.max_extra + 1
     # As a float64, NO_LIMIT (see positions.py) would be rounded up to more than int64 holds.
-    return np.minimum(most, min(model.max_length, 2**53)).astype(np.int64)
+    return np.minimum(allowed, min(model.max_length, 2**53)).astype(np.int64)
 
 
 def max_scored_length(model: Model | Ensemble, config: DecodingConfig) -> int:
@@ -33,8 +33,8 @@ def max_scored_length(model: Model | Ensemble, config: DecodingConfig) -> int:
     (But for one token, if the model's positions cut a translation off: they have no place for its eos.)
     """
     # A translation that is cut off has no eos, but one more token in its place.
-    most = max_target_lengths(model, config, np.array([max_source_length(model, config)])).item()
-    return min(most, model.max_length - 1)
+    max_length = max_target_lengths(model, config, np.array([max_source_length(model, config)])).item()
+    return min(max_length, model.max_length - 1)
 
 
 def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_extra: int) -> float:

@@ -37,8 +37,8 @@ def log_probabilities(
     source, target = pairs.source.lengths, pairs.target.lengths
     found = np.where((source == 0) & (target == 0), 0.0, -np.inf)
     possible = np.flatnonzero((source > 0) & (target <= max_scored_length(model, config)))
-    most_tokens = batch_tokens(model, config)
-    for places, sums in teacher_forced(model, pairs, possible, _log_probability, max_tokens=most_tokens):
+    max_tokens = batch_tokens(model, config)
+    for places, sums in teacher_forced(model, pairs, possible, _log_probability, max_tokens=max_tokens):
         found[places] = sums
     return found
 
@@ -72,11 +72,11 @@ def teacher_forced(
     order = indices[np.lexsort((source[indices], target[indices]))]
     widths = 1 + np.maximum(source[order], target[order])
     workers = workers_for(device, widths, max_tokens)
-    most_rows = None
+    max_rows = None
     if max_sentences is not None:
         workers = min(workers, max_sentences)
-        most_rows = max_sentences // workers
-    bounds = split_into_batches(widths, max_tokens // workers, most_rows)
+        max_rows = max_sentences // workers
+    bounds = split_into_batches(widths, max_tokens // workers, max_rows)
 
     @torch.inference_mode()
     def measured(places: Indices, check: Callable[[], None]) -> tuple[Indices, R]:

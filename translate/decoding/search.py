@@ -55,10 +55,10 @@ def search(
     # The memory of a batch grows with the hypotheses of each sentence: with many, it has fewer sentences.
     hypotheses = {"greedy": 1, "beam": config.beam_size, "sample": n_best}[config.search]
     device = next(model.parameters()).device
-    most_tokens = max(1, batch_tokens(model, config) * USUAL_BEAM // max(USUAL_BEAM, hypotheses))
-    workers = workers_for(device, 1 + lengths, most_tokens)
+    max_tokens = max(1, batch_tokens(model, config) * USUAL_BEAM // max(USUAL_BEAM, hypotheses))
+    workers = workers_for(device, 1 + lengths, max_tokens)
     # On a CPU, workers share the memory that a batch may take, and each searches a smaller one.
-    bounds = split_into_batches(1 + lengths[order], most_tokens // workers, None)
+    bounds = split_into_batches(1 + lengths[order], max_tokens // workers, None)
     batches = [order[start:stop] for start, stop in bounds]
 
     def search_places(places: NDArray[np.integer], check: Callable[[], None]) -> list[list[Hypothesis]]:

@@ -135,8 +135,8 @@ class RecordedUpdate(Update):
         shorter, longer = sorted((source, target))
         if self._pads_alike and longer < 2 * shorter and rows * longer <= FEW_TOKENS:
             source = target = longer
-        longest = self.parallel.model.max_length
-        return rows, min(source, longest), min(target, longest)
+        max_length = self.parallel.model.max_length
+        return rows, min(source, max_length), min(target, max_length)
 
     def _logits(self, forward: Forward, batch: Batch) -> Tensor:
         # No target mask: a graph needs fixed shapes, and the labels of padding are `IGNORED` (see `Batch.padded`).

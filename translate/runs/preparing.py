@@ -84,9 +84,9 @@ def warn_of_translations(text: PreparedText, config: Config) -> None:
         log.warning("%s: %s", train.name, warning)
     warn_of_misaligned_lines(text.train_set.source.lengths, text.train_set.target.lengths, train)
     warn_of_misaligned_lines(text.valid_set.source.lengths, text.valid_set.target.lengths, valid)
-    most = config.data.filter.max_tokens
-    if config.decoding.max_source > most:  # Otherwise, validations read no more than that of any line.
-        warn_of_long_lines(text.valid_set, valid, most)
+    max_tokens = config.data.filter.max_tokens
+    if config.decoding.max_source > max_tokens:  # Otherwise, validations read no more than that of any line.
+        warn_of_long_lines(text.valid_set, valid, max_tokens)
     blank = blanks_warning(sum(not line.strip() for line in valid.target), len(valid.target))
     for warning in filter(None, (blank, *text_warnings(valid.source, valid.target, text.codecs[1].language))):
         log.warning("%s: %s", valid.name, warning)
@@ -110,16 +110,16 @@ def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
         log.info("%s: %s", text.name, line)
     pairs = upsample_pairs(pairs, text)
     plan = BatchPlan(pairs, dataset.source.lengths, dataset.target.lengths, config.training.batch, config.seed)
-    shapes, most = plan.shapes(0), config.training.batch.max_tokens
+    shapes, max_tokens = plan.shapes(0), config.training.batch.max_tokens
     padding = 100 * shapes.padding_share()
     log.info("%s: updates per epoch: %d, padding: %.1f%%", text.name, plan.updates_per_epoch, padding)
-    if longer := int((np.maximum(shapes.source, shapes.target) > most).sum()):
+    if longer := int((np.maximum(shapes.source, shapes.target) > max_tokens).sum()):
         log.info(
             "%s: %s longer than training.batch.max_tokens (%d), each in a batch of its own: %d; "
             "data.filter.max_tokens drops them",
             text.name,
             text.unit,
-            most,
+            max_tokens,
             longer,
         )
     return plan
@@ -135,9 +135,9 @@ def training_set(config: Config, text: PreparedText, model: Model, helpers: int 
     tokenizer = config.text.tokenizer
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
         return text.train_set
-    longest = min(config.data.filter.max_tokens, model.max_length - 1)
+    max_tokens = min(config.data.filter.max_tokens, model.max_length - 1)
     resegmented = ResegmentedDataset(
-        text.train_set, text.codecs, dropout=tokenizer.dropout, longest=longest, seed=config.seed, helpers=helpers
+        text.train_set, text.codecs, dropout=tokenizer.dropout, max_tokens=max_tokens, seed=config.seed, helpers=helpers
     )
     log.info(
         "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much%s",

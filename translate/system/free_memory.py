@@ -40,16 +40,17 @@ def _of_control_groups() -> float:
     return least
 
 
-def _left_in(group: Path, most: str, used: str, prefix: str) -> float:
+def _left_in(group: Path, limit_file: str, usage_file: str, prefix: str) -> float:
+    """Bytes that a cgroup leaves free, by its files of these names and the fields of memory.stat with this prefix."""
     try:
-        limit = float((group / most).read_text(encoding="ascii"))  # "max" where there is none
-        taken = float((group / used).read_text(encoding="ascii"))
+        limit = float((group / limit_file).read_text(encoding="ascii"))  # "max" where there is none
+        usage = float((group / usage_file).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return math.inf
     numbers = _numbers(group / "memory.stat")
     # Also those that were read more than once ("active"), as the text of a large corpus is.
     cached = sum(numbers.get(f"{prefix}{kind}_file", 0) for kind in ("inactive", "active"))
-    return max(0.0, limit - taken + cached)
+    return max(0.0, limit - usage + cached)
 
 
 def _numbers(path: Path) -> dict[str, int]:

@@ -58,9 +58,9 @@ class WordTokenizer:
     def tokenize_with_spaces(self, lines: Iterable[str]) -> Iterator[tuple[list[str], list[bool]]]:
         """The tokens of each line, and whether a space follows each of them."""
         tokenizer = _spacy_tokenizer(self.language, self.model)
-        most = _words_at_first(self.language, self.model) + MAX_NEW_WORDS
+        max_words = _words_at_first(self.language, self.model) + MAX_NEW_WORDS
         for line in lines:
-            if _words_known(tokenizer) > most:
+            if _words_known(tokenizer) > max_words:
                 _spacy_tokenizer.cache_clear()
                 tokenizer = _spacy_tokenizer(self.language, self.model)
             try:
