@@ -85,7 +85,7 @@ def test_misaligned_lines_are_warned_of(
     shifted: str, tiny: TinyProject, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "STRETCH", 20)
-    monkeypatch.setattr(checks, "FEWEST", 20)
+    monkeypatch.setattr(checks, "MIN_PAIRS", 20)
     corpus, words = tiny.folder / "corpus", [4, 9] * 20
     for split in ("train", "val"):
         target = [*words[1:], 4] if split == shifted else words

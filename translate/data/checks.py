@@ -20,14 +20,16 @@ from translate.text.vocabulary import UNK
 
 log = logging.getLogger("translate")
 
-MUCH = 0.1  # Warn if more than this share of the tokens is unknown, or at least this share of the pairs repeated,
-WORTH_SAYING = 0.01  # or if at least this share of them is copied.
-# Pairs are taken for misaligned if in a stretch of this many (in a text of at least `FEWEST` pairs), the lengths of
-# source and target lines vary (by at least this standard deviation, in tokens), but have a rank correlation below this.
-# In stretches of 200 of Multi30k it is at least 0.79, and below 0 if one side is shifted by a line; in stretches of 100
-# it is at least 0.72, and with shuffled lines below 0.2 in 19 of 20.
-STRETCH, FEWEST, VARIED, UNRELATED = 200, 100, 2.0, 0.2
-JUDGED = 1000  # lines of each side by whose words swapped sides are noticed
+# Shares from which there is a warning: of tokens that are unknown, and of pairs.
+MAX_UNKNOWN = 0.1
+MIN_REPEATED, MIN_IDENTICAL, MIN_LEAKED = 0.1, 0.01, 0.01
+MIN_PAIRS = 100  # of a text that is checked for swapped and misaligned sides: fewer say too little
+LINES_COMPARED = 1000  # of each side, by whose words swapped sides are noticed
+# Pairs are taken for misaligned if in a stretch of so many, the lengths of source and target lines, in tokens, have at
+# least this standard deviation, but a rank correlation below this. In stretches of 200 of Multi30k it is at least 0.79,
+# and below 0 if one side is shifted by a line; in stretches of 100 it is at least 0.72, and with shuffled lines below
+# 0.2 in 19 of 20.
+STRETCH, MIN_DEVIATION, MIN_CORRELATION = 200, 2.0, 0.2
 
 
 def refuse_swapped_files(data: DataConfig) -> None:
@@ -68,7 +70,7 @@ def check_variety(text: TextPair) -> None:
 
 def warn_of_swapped_sides(train: TextPair, valid: TextPair) -> None:
     """Warn if the words of each side of the validation text are mostly those of the other side of the training text."""
-    if min(len(train.source), len(valid.source)) < FEWEST:
+    if min(len(train.source), len(valid.source)) < MIN_PAIRS:
         return
     sources, targets = set(_first_words(train.source)), set(_first_words(train.target))
     for side, own, other in ((valid.source, sources, targets), (valid.target, targets, sources)):
@@ -85,7 +87,7 @@ def warn_of_swapped_sides(train: TextPair, valid: TextPair) -> None:
 
 def _first_words(side: Iterable[str]) -> list[str]:
     """The words of the first lines, or the characters of lines without spaces, as in Chinese."""
-    lines = [line.lower().split() for line in islice(side, JUDGED)]
+    lines = [line.lower().split() for line in islice(side, LINES_COMPARED)]
     return [word for words in lines for word in (words if len(words) > 1 else "".join(words))]
 
 
@@ -117,14 +119,14 @@ def warn_of_copies(train: TextPair, valid: TextPair, filters: FilterConfig | Non
             "have a tab on one side, which may be the rows of a table with the other side in them; cut -f1 FILE prints "
             "the first column",
         )
-    if found.identical and found.identical >= pairs * WORTH_SAYING and not (filters and filters.identical):
+    if found.identical and found.identical >= pairs * MIN_IDENTICAL and not (filters and filters.identical):
         drop = "; data.filter.identical=true drops them" if filters else ""
         place = f"the first in {train.place(found.first_identical)}"
         warn(found.identical, f"have the same text on both sides ({place}), which teaches a model to copy{drop}")
-    if found.repeated >= pairs * MUCH and not (filters and filters.repeated):
+    if found.repeated >= pairs * MIN_REPEATED and not (filters and filters.repeated):
         drop = "; data.filter.repeated=true drops repetitions" if filters else ""
         warn(found.repeated, f"repeat others and count as often{drop}")
-    if found.leaked >= found.validation_pairs * WORTH_SAYING:
+    if found.leaked >= found.validation_pairs * MIN_LEAKED:
         log.warning(
             "%s: %d of %d different %s are also in the training text, so validation scores, which select the best "
             "model, say less about unseen text; remove them from one of the two",
@@ -180,12 +182,13 @@ def warn_of_misaligned_lines(sources: NDArray[np.integer], targets: NDArray[np.i
     That is so if in some stretch the lengths of their lines are not correlated: a long line has a long translation. If
     one side lacks a line, all later pairs are misaligned.
     """
-    if len(sources) < FEWEST:
+    if len(sources) < MIN_PAIRS:
         return
     last = max(0, len(sources) - STRETCH)
     for start in (*range(0, last, STRETCH), last):
         source, target = (lengths[start : start + STRETCH] for lengths in (sources, targets))
-        if min(source.std(), target.std()) >= VARIED and np.corrcoef(_ranks(source), _ranks(target)).min() < UNRELATED:
+        correlation = np.corrcoef(_ranks(source), _ranks(target)).min()
+        if min(source.std(), target.std()) >= MIN_DEVIATION and correlation < MIN_CORRELATION:
             log.warning(
                 "%s: from %s to %s, source and target lengths are not correlated: the lines may be misaligned, for "
                 "example because one side lacks a line there or shortly before",
@@ -234,7 +237,7 @@ def log_unknown_share(dataset: Dataset, text: TextPair) -> None:
     """Log which share of a text the vocabularies lack; accuracy and perplexity count it like any word."""
     shares = [float((side.ids == UNK).sum()) / max(1, len(side.ids)) for side in (dataset.source, dataset.target)]
     if max(shares) > 0:
-        tell = log.warning if max(shares) > MUCH else log.info
+        tell = log.warning if max(shares) > MAX_UNKNOWN else log.info
         of_each = [
             f"{share:.1%} of the {side} tokens" if share >= 0.001 else f"less than 0.1% of the {side} tokens"
             for share, side in zip(shares, SIDES, strict=True)

@@ -18,7 +18,7 @@ log = logging.getLogger("translate")
 MAX_ROWS, MAX_COLUMNS, MAX_USES = 2048, 512, 8
 MAX_ATTEMPTS, MAX_SECONDS = 10, 0.5
 SLOW = 0.5  # below this speed relative to float32, bfloat16 is probably a mistake
-CLEARLY = 1.25  # above this relative speed, bfloat16 is worth it: other operations gain less, and times vary
+MIN_GAIN = 1.25  # above this relative speed, bfloat16 is worth it: other operations gain less, and times vary
 HOPELESS = 0.2  # below this relative speed in small products, bfloat16 is not tried in larger ones
 # Multiplications in a small product: enough to take far longer than a call of oneDNN does, and few enough for a CPU
 # without instructions for bfloat16.
@@ -47,7 +47,7 @@ def resolve_precision(name: str, device: torch.device, *, rows: int, width: int)
     gain = _speed_up_of_bfloat16(rows, width)
     measured = f"on this CPU, bfloat16 matrix products of width {width} are {gain:.2g} times as fast as float32"
     if name == "auto":
-        chosen = torch.bfloat16 if gain > CLEARLY else torch.float32
+        chosen = torch.bfloat16 if gain > MIN_GAIN else torch.float32
         log.info("%s: training in %s", measured, name_of(chosen))
         return chosen
     if gain < SLOW:
