@@ -35,7 +35,7 @@ from translate.runs.folder import RunFolder
 from translate.runs.preparing import prepare_text
 from translate.runs.starting import refuse_too_large
 from translate.system.storage import read_tensors
-from translate.training.memory import whole_bytes
+from translate.training.memory import unsharded_bytes
 from translate.training.tracking import NoBar, NoMetrics
 from translate.training.trainer import Trainer
 
@@ -292,7 +292,7 @@ def test_weights_larger_than_memory_are_refused_before_they_are_drawn(
 def test_processes_share_the_memory_for_weights(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny.config()
     text = prepare_text(config, None)
-    weights = whole_bytes(fresh_model(config, *text.codecs).parameters())
+    weights = unsharded_bytes(fresh_model(config, *text.codecs).parameters())
     monkeypatch.setattr("translate.runs.starting.free_memory", lambda _: 2.5 * weights)
     refuse_too_large(config, text, 2)
     with pytest.raises(TrainingError, match=r"^the model's weights of 3 processes take "):

@@ -11,7 +11,7 @@ from torch import Tensor
 from translate.config.training import TrainingConfig
 from translate.optimization.optimizer import build_optimizers
 from translate.runs.resuming import is_free_to_change
-from translate.training.memory import TensorMemory, human_size, lasting_memory, remedies, whole_bytes
+from translate.training.memory import TensorMemory, human_size, lasting_memory, remedies, unsharded_bytes
 
 CPU = torch.device("cpu")
 
@@ -79,22 +79,22 @@ def test_the_state_of_the_optimizers_is_known_beforehand(kind: str) -> None:
     for optimizer in optimizers:
         optimizer.step()
     state = [t for optimizer in optimizers for values in optimizer.state.values() for t in values.values() if t.ndim]
-    weights = whole_bytes(model.parameters())
-    assert before.parts["optimizer"] == whole_bytes(state) > 0
+    weights = unsharded_bytes(model.parameters())
+    assert before.parts["optimizer"] == unsharded_bytes(state) > 0
     assert before.parts["weights"] == before.parts["gradients"] == weights > 0
-    assert before.parts["write buffers"] == 2 * weights + whole_bytes(state)
+    assert before.parts["write buffers"] == 2 * weights + unsharded_bytes(state)
     assert before.to_come == sum(before.parts.values()) - weights
     # Of a run that is resumed the state is there.
     after = lasting_memory(model, optimizers, config, CPU)
     assert after.parts == before.parts
-    assert after.to_come == before.to_come - whole_bytes(state)
+    assert after.to_come == before.to_come - unsharded_bytes(state)
 
 
 def test_each_worker_has_its_own_gradients() -> None:
     config, model = TrainingConfig(), small_model()
     optimizers = build_optimizers(config.optimizer, model)
     one, three = (lasting_memory(model, optimizers, config, CPU, workers) for workers in (1, 3))
-    further = 2 * whole_bytes(model.parameters())
+    further = 2 * unsharded_bytes(model.parameters())
     assert three.parts == {**one.parts, "gradients": one.parts["gradients"] + further}
     assert three.to_come == one.to_come + further
 
@@ -105,7 +105,7 @@ def test_of_a_shared_out_model_a_process_has_a_part_and_writes_all(monkeypatch: 
     whole = lasting_memory(model, optimizers, config, CPU).parts
     largest = max(model.parameters(), key=Tensor.numel)
     monkeypatch.setattr(largest, "to_local", lambda: largest.detach()[:1], raising=False)
-    saved = whole_bytes([largest.detach()[1:]])
+    saved = unsharded_bytes([largest.detach()[1:]])
     part = lasting_memory(model, optimizers, config, CPU).parts
     assert {name: whole[name] - part[name] for name in part} == {
         "weights": saved,
@@ -123,7 +123,7 @@ def test_copies_are_on_the_cpu_and_one_more_with_snapshots() -> None:
         optimizers = build_optimizers(config.optimizer, model)
         return lasting_memory(model, optimizers, config, torch.device(device)).parts["write buffers"]
 
-    assert copies("cpu", average_last=3) == copies("cpu") + whole_bytes(model.parameters())
+    assert copies("cpu", average_last=3) == copies("cpu") + unsharded_bytes(model.parameters())
     assert copies("cuda") == 0
 
 

@@ -146,7 +146,7 @@ class Sharded(ParallelModel):
 
 
 def replicated(tensor: Tensor) -> Tensor:
-    """The same tensor, with all of it in every process if FSDP has divided it."""
+    """The same tensor, unsharded in every process if FSDP has sharded it."""
     if not hasattr(tensor, "redistribute"):
         return tensor
     from torch.distributed.tensor import Replicate

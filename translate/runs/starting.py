@@ -20,7 +20,7 @@ from translate.runs.preparing import PreparedText
 from translate.system.allocation import explained_lack_of_memory
 from translate.system.free_memory import free_memory
 from translate.system.paths import resolved
-from translate.training.memory import human_size, whole_bytes
+from translate.training.memory import human_size, unsharded_bytes
 
 SMALLER = "lower model.d_model, model.ffn or the vocabulary"
 
@@ -99,7 +99,7 @@ def refuse_too_large(config: Config, text: PreparedText, processes: int) -> None
     """TrainingError if memory does not hold the weights; Linux would kill the process while it draws them."""
     # Memory that nothing was written to takes no room. The meta device would import PyTorch's compiler, for seconds.
     with SkipInit():
-        weights = processes * whole_bytes(fresh_model(config, *text.codecs).parameters())
+        weights = processes * unsharded_bytes(fresh_model(config, *text.codecs).parameters())
     if weights > (free := free_memory(torch.device("cpu"))):
         each = f" of {processes} processes" if processes > 1 else ""
         raise TrainingError(

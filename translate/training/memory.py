@@ -90,26 +90,28 @@ def lasting_memory(
 
     It assumes that there are no gradients yet; there may or may not be optimizer state.
     """
-    weights, whole = own_bytes(model.parameters()), whole_bytes(model.parameters())
-    moments = whole_moments = present = 0
+    weights, unsharded_weights = shard_bytes(model.parameters()), unsharded_bytes(model.parameters())
+    moments = unsharded_moments = present = 0
     for optimizer in optimizers:
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         count = 2 if "betas" in optimizer.defaults else 1  # running means per parameter; Muon has one
-        moments += count * own_bytes(parameters)
-        whole_moments += count * whole_bytes(parameters)
-        present += own_bytes(tensor for state in optimizer.state.values() for tensor in state.values())
+        moments += count * shard_bytes(parameters)
+        unsharded_moments += count * unsharded_bytes(parameters)
+        present += shard_bytes(tensor for state in optimizer.state.values() for tensor in state.values())
     # The buffers of `Writer`: for the training state, the best model and, if there are any, snapshots.
-    copies = whole_moments + (2 + (config.average_last is not None)) * whole if device.type == "cpu" else 0
+    copies_of_weights = 2 + (config.average_last is not None)
+    copies = unsharded_moments + copies_of_weights * unsharded_weights if device.type == "cpu" else 0
     parts = {"weights": weights, "gradients": workers * weights, "optimizer": moments, "write buffers": copies}
     return Lasting(parts, workers * weights + moments - min(present, moments) + copies)
 
 
-def own_bytes(tensors: Iterable[Tensor]) -> int:
-    """What this process holds of these tensors; with FSDP, a part of each."""
-    return whole_bytes(tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors)
+def shard_bytes(tensors: Iterable[Tensor]) -> int:
+    """What this process holds of these tensors; with FSDP, a shard of each."""
+    return unsharded_bytes(tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors)
 
 
-def whole_bytes(tensors: Iterable[Tensor]) -> int:
+def unsharded_bytes(tensors: Iterable[Tensor]) -> int:
+    """What these tensors take in all, in however many processes they are."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
