@@ -64,7 +64,7 @@ class Translator:
         # Without their weights, which the model has.
         self.saved, *self.others = (replace(each, weights={}) for each in (saved, *others))
         self.config = saved.config
-        self._in_batches_that_fit = AdaptiveBatchSize()
+        self._batch_size = AdaptiveBatchSize()
 
     @classmethod
     def load(cls, path: str | Path | Sequence[str | Path], device: str | torch.device = "auto") -> "Translator":
@@ -171,7 +171,7 @@ class Translator:
                 f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size (--beam-size) of {n}"
             )
         warn_of_sources(self.saved, sources, self._limits(settings), first_line)
-        found = self._in_batches_that_fit.with_settings(
+        found = self._batch_size.run_with_settings(
             lambda settings: search(self.model, sources, settings, n_best=n, first_number=first_line - 1),
             settings,
             self.model,
@@ -218,7 +218,7 @@ class Translator:
         self, sources: Sequence[Ids], targets: Sequence[Ids], settings: DecodingConfig
     ) -> list[float]:
         """The same for lines and translations that are encoded already (without bos and eos)."""
-        found = self._in_batches_that_fit.with_settings(
+        found = self._batch_size.run_with_settings(
             lambda settings: log_probabilities(self.model, sources, targets, settings),
             settings,
             self.model,

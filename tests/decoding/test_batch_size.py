@@ -17,7 +17,7 @@ def test_the_shortest_line_that_has_something_to_read_decides_when_to_give_up(le
         raise MemoryError
 
     with pytest.raises(DataError, match="out of memory with a single sentence"):
-        AdaptiveBatchSize()(work, 64, lengths, longest)
+        AdaptiveBatchSize().run(work, 64, lengths, longest)
     assert tried == [64, 32, 16, 8]
 
 
@@ -29,8 +29,8 @@ def test_what_fitted_before_a_line_that_did_not_is_remembered() -> None:
         if tokens > most:
             raise MemoryError
 
-    batch_size(partial(work, most=32), 64, [1], 100)
+    batch_size.run(partial(work, most=32), 64, [1], 100)
     with pytest.raises(DataError, match="out of memory with a single sentence"):
-        batch_size(partial(work, most=0), 64, [7], 100)
-    batch_size(partial(work, most=32), 64, [1], 100)
+        batch_size.run(partial(work, most=0), 64, [7], 100)
+    batch_size.run(partial(work, most=32), 64, [1], 100)
     assert tried == [64, 32, 32, 16, 8, 32]

@@ -22,7 +22,7 @@ class AdaptiveBatchSize:
     def __init__(self) -> None:
         self._max_tokens = sys.maxsize
 
-    def __call__(self, work: Callable[[int], T], tokens: int, lengths: Iterable[int], max_length: int) -> T:
+    def run(self, work: Callable[[int], T], tokens: int, lengths: Iterable[int], max_length: int) -> T:
         """What `work` returns for a batch size: `tokens` or, whenever memory runs out, half as many as before.
 
         Args:
@@ -50,7 +50,7 @@ class AdaptiveBatchSize:
             self._max_tokens = tokens // 2
             log.warning("out of memory: from now on batches have at most %d tokens", self._max_tokens)
 
-    def with_settings(
+    def run_with_settings(
         self,
         work: Callable[[DecodingConfig], T],
         settings: DecodingConfig,
@@ -58,7 +58,7 @@ class AdaptiveBatchSize:
         lengths: Iterable[int],
     ) -> T:
         """The same for `work` that is given `settings`, in which the batch size is."""
-        return self(
+        return self.run(
             lambda tokens: work(settings.model_copy(update={"batch_tokens": tokens})),
             batch_tokens(model, settings),
             lengths,

@@ -59,7 +59,7 @@ class Validator(ABC):
         self.max_tokens, self.max_sentences = min(MAX_TOKENS, batch.max_tokens), batch.max_sentences
         self.check = check
         self.widths = np.maximum(dataset.source.lengths, dataset.target.lengths)
-        self._references_that_fit, self._searches_that_fit = AdaptiveBatchSize(), AdaptiveBatchSize()
+        self._scoring_batch_size, self._search_batch_size = AdaptiveBatchSize(), AdaptiveBatchSize()
 
     def __call__(self, model: Model) -> Validation:
         """Measure `model`, which is in evaluation mode.
@@ -67,13 +67,13 @@ class Validator(ABC):
         Raises:
             DataError: memory runs out with a single sentence.
         """
-        nll, accuracy = self._references_that_fit(
+        nll, accuracy = self._scoring_batch_size.run(
             lambda tokens: self._nll_and_accuracy(model, tokens),
             self.max_tokens,
             self.widths.tolist(),
             model.max_length,
         )
-        found = self._searches_that_fit.with_settings(
+        found = self._search_batch_size.run_with_settings(
             lambda settings: search(model, self.sources, settings, check=self.check),
             self.decoding,
             model,
