@@ -200,10 +200,10 @@ def build_selection(
     save_best = BestModel(run.model, config, text.codecs, about, writer)
     last = config.training.average_last
     snapshots = Snapshots(run.snapshots, last, writer) if last else None
-    return ModelSelection(learner, validator(config, text, learner.guard.check), save_best, snapshots)
+    return ModelSelection(learner, build_validator(config, text, learner.guard.check), save_best, snapshots)
 
 
-def validator(config: Config, text: PreparedText, check: Callable[[], None]) -> Validator:
+def build_validator(config: Config, text: PreparedText, check: Callable[[], None]) -> Validator:
     """The validator for this kind of text; `check` raises if the run should stop."""
     kind = LabelValidator if text.valid_set.labelled else TranslationValidator
     return kind(
