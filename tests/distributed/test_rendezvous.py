@@ -123,7 +123,7 @@ def test_no_other_machine_can_reach_the_processes_of_this_one() -> None:
 
 
 def test_a_machine_without_an_address_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translate.distributed.rendezvous.HERE", "192.0.2.1")  # no machine has this one
+    monkeypatch.setattr("translate.distributed.rendezvous.LOOPBACK", "192.0.2.1")  # no machine has this one
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with pytest.raises(ConfigError, match=r"^the processes of this run cannot connect: .*: processes=1$"):
         Rendezvous(2)

@@ -77,7 +77,7 @@ def spawn_group(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
         import torch
 
         from translate.distributed.group import Group
-        from translate.distributed.rendezvous import Rendezvous, inside
+        from translate.distributed.rendezvous import Rendezvous, gloo_on_loopback
 
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, torch.get_num_threads() // count))
@@ -85,7 +85,7 @@ def spawn_group(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
         for rank, other in enumerate(others, 1):
             _tell(other, rendezvous.environment(rank) | {"OMP_NUM_THREADS": str(torch.get_num_threads())})
         _wait_for(others, rendezvous)
-        os.environ.update(inside())
+        os.environ.update(gloo_on_loopback())
         # Begins before the group is formed, which would wait for a process that dies just now.
         threading.Thread(target=_end_without, args=(others, is_first_to_report, left), daemon=True).start()
         group = Group(rendezvous.store, rank=0, count=count)

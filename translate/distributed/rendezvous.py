@@ -21,8 +21,8 @@ from translate.errors import ConfigError, first_line
 
 CONNECTING = timedelta(seconds=30)  # timeout of the first process for connecting to the store that it runs itself
 JOINING = timedelta(minutes=5)  # timeout for others that have found this store to join the group; PyTorch's default
-LONG = 5.0  # seconds of waiting for the others before the log says so
-HERE = "127.0.0.1"
+SILENT = 5.0  # seconds of waiting for the others before the log says so
+LOOPBACK = "127.0.0.1"
 PRESENT = "translate/present"  # key in the store: how many processes have connected to it
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def follow_environment() -> tuple[Any, int, int]:
 
     Raises:
         ConfigError: one of these variables is missing or out of range, or is not a number where it should be, or the
-            processes cannot meet there.
+            processes cannot connect there.
     """
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if missing:
@@ -85,7 +85,7 @@ class Rendezvous:
         """The environment variables with which the process of this rank connects to the store."""
         counts = {"WORLD_SIZE": self.count, "LOCAL_WORLD_SIZE": self.count}
         numbers = counts | {"RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": self.store.port}
-        return {"MASTER_ADDR": HERE, **inside()} | {name: str(number) for name, number in numbers.items()}
+        return {"MASTER_ADDR": LOOPBACK, **gloo_on_loopback()} | {name: str(number) for name, number in numbers.items()}
 
     def present(self) -> int:
         """How many of the other processes have connected to the store."""
@@ -94,10 +94,10 @@ class Rendezvous:
 
 def store_of_this_machine() -> Any:
     """A store that other machines cannot reach: it asks nobody for a password. (PyTorch's own would listen to all.)"""
-    listening = socket.create_server((HERE, 0))
+    listening = socket.create_server((LOOPBACK, 0))
     port = listening.getsockname()[1]
     return TCPStore(
-        HERE,
+        LOOPBACK,
         port,
         is_master=True,
         wait_for_workers=False,
@@ -107,7 +107,7 @@ def store_of_this_machine() -> Any:
     )
 
 
-def inside() -> dict[str, str]:
+def gloo_on_loopback() -> dict[str, str]:
     """The environment variable that keeps gloo from listening to other machines, where the interface is known.
 
     Otherwise it listens at the address of this machine's name, and processes unpickle what they are sent there.
@@ -134,7 +134,7 @@ def connected(connect: Callable[[], T], waiting: str) -> T:
 
     threading.Thread(target=work, daemon=True).start()
     try:
-        if not wait([outcome], LONG).done:
+        if not wait([outcome], SILENT).done:
             log.info("%s", waiting)
         return outcome.result()
     except (dist.DistError, RuntimeError, ValueError, OSError) as error:
