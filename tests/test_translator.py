@@ -14,7 +14,7 @@ from saved_models import ENGLISH, GERMAN, save_model
 
 import translate
 from translate import Translator
-from translate.config.data import FilterConfig
+from translate.config.data import ParallelFilterConfig
 from translate.decoding.rescore import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
 from translate.model.transformer import Transformer
@@ -284,7 +284,7 @@ def test_a_line_that_is_no_text_is_named(odd: Any, translator: Translator) -> No
 def test_learned_positions_that_were_never_trained_are_warned_of(
     learned: Translator, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = learned.config.data.model_copy(update={"filter": FilterConfig(max_tokens=5)})
+    data = learned.config.data.model_copy(update={"filter": ParallelFilterConfig(max_tokens=5)})
     monkeypatch.setattr(learned, "config", learned.config.model_copy(update={"data": data}))
     with caplog.at_level(logging.WARNING, "translate"):
         learned.translate(["Hund " * 5, "Hund " * 6])

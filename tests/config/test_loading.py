@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import translate.system.paths
-from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig, LabelledFilterConfig
+from translate.config.data import Corpus, FilePair, LabelledDataConfig, LabelledFilterConfig, ParallelDataConfig
 from translate.config.loading import config_from_dict, config_to_dict, differences, dump_config, load_config
 from translate.config.model import ClassifierConfig, TransformerConfig
 from translate.config.schema import Config
@@ -78,9 +78,12 @@ def test_an_empty_file_gives_the_defaults_with_the_folders_of_the_project() -> N
     config = load("")
     checkpoints = project_root() / "checkpoints"
     assert config.output == checkpoints / "x"
-    assert config.data == DataConfig(root=project_root() / "data", cache=checkpoints / ".cache")
+    assert config.data == ParallelDataConfig(root=project_root() / "data", cache=checkpoints / ".cache")
     assert config.training == TrainingConfig(best="bleu")
-    assert config.model_copy(update={"output": None, "data": DataConfig(), "training": TrainingConfig()}) == Config()
+    assert (
+        config.model_copy(update={"output": None, "data": ParallelDataConfig(), "training": TrainingConfig()})
+        == Config()
+    )
 
 
 def test_a_path_may_be_text_but_overrides_are_a_list() -> None:
@@ -212,10 +215,10 @@ class TestKinds:
         assert config.training.optimizer == AdamWConfig(lr=1)
 
     def test_a_config_stored_before_there_were_other_models_and_texts(self) -> None:
-        values = config_to_dict(Config(model=TransformerConfig(ffn=99), data=DataConfig(target="fr")))
+        values = config_to_dict(Config(model=TransformerConfig(ffn=99), data=ParallelDataConfig(target="fr")))
         del values["model"]["kind"], values["data"]["kind"]
         found = config_from_dict(values)
-        assert (found.model, found.data) == (TransformerConfig(ffn=99), DataConfig(target="fr"))
+        assert (found.model, found.data) == (TransformerConfig(ffn=99), ParallelDataConfig(target="fr"))
 
     def test_from_a_translation_to_labels_in_a_child(self) -> None:
         base = "data: {root: a, source: fr, target: de, download: true}\nmodel: {ffn: 99, tie: none, decoder_layers: 2}"
@@ -375,7 +378,13 @@ def test_plain_values_give_the_config_back(text: str) -> None:
 
 def test_a_dump_writes_every_key() -> None:
     dumped = dump_config(Config())
-    for key in (*Config.model_fields, *TrainingConfig.model_fields, *DataConfig.model_fields, "kind", "weight_decay"):
+    for key in (
+        *Config.model_fields,
+        *TrainingConfig.model_fields,
+        *ParallelDataConfig.model_fields,
+        "kind",
+        "weight_decay",
+    ):
         assert f"{key}:" in dumped
 
 
@@ -389,13 +398,13 @@ class TestDifferences:
         assert differences(Config(), Config()) == {}
 
     def test_values_that_begin_alike_are_not_the_same(self) -> None:
-        old, new = (Config(data=DataConfig(valid=100 * "long " + end)) for end in ("a", "b"))
+        old, new = (Config(data=ParallelDataConfig(valid=100 * "long " + end)) for end in ("a", "b"))
         assert len(differences(old, new)) == 1
 
     def test_they_name_key_old_and_new_value(self) -> None:
         new = Config(
             seed=2,
-            data=DataConfig(target="fr"),
+            data=ParallelDataConfig(target="fr"),
             training=TrainingConfig(max_steps=5, optimizer=AdamConfig(), schedule=CosineScheduleConfig()),
         )
         assert list(differences(Config(), new).values()) == [

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translate.config.data import DataConfig, FilterConfig
+from translate.config.data import ParallelDataConfig, ParallelFilterConfig
 from translate.data.checks import (
     check_variety,
     count_copies,
@@ -182,9 +182,9 @@ def test_blank_pairs_are_no_copies(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == []
 
 
-@pytest.mark.parametrize("filters", [None, FilterConfig(), FilterConfig(identical=True)])
+@pytest.mark.parametrize("filters", [None, ParallelFilterConfig(), ParallelFilterConfig(identical=True)])
 def test_what_is_copied_is_counted_and_the_first_is_named(
-    filters: FilterConfig | None, caplog: pytest.LogCaptureFixture
+    filters: ParallelFilterConfig | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = [f"a{number}" for number in range(100)]
     target = [f"b{number}" for number in range(98)] + source[98:]
@@ -207,10 +207,14 @@ def test_one_copy_in_a_hundred_is_worth_saying(pairs: int, warned: bool, caplog:
 
 @pytest.mark.parametrize(
     ("repeated", "filters", "warned"),
-    [(9, FilterConfig(), False), (10, FilterConfig(), True), (10, FilterConfig(repeated=True), False)],
+    [
+        (9, ParallelFilterConfig(), False),
+        (10, ParallelFilterConfig(), True),
+        (10, ParallelFilterConfig(repeated=True), False),
+    ],
 )
 def test_a_tenth_of_pairs_that_repeat_others(
-    repeated: int, filters: FilterConfig, warned: bool, caplog: pytest.LogCaptureFixture
+    repeated: int, filters: ParallelFilterConfig, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = ["again", *(f"a{number}" for number in range(99 - repeated)), *["again"] * repeated]
     target = ["noch einmal", *(f"b{number}" for number in range(99 - repeated)), *["noch einmal"] * repeated]
@@ -293,7 +297,7 @@ def test_a_single_label() -> None:
 )
 @pytest.mark.parametrize("key", ["train", "valid"])
 def test_files_named_after_the_other_language(key: str, source: str, target: str, refused: bool) -> None:
-    data = DataConfig.model_validate({key: {"source": Path(source), "target": Path(target)}})
+    data = ParallelDataConfig.model_validate({key: {"source": Path(source), "target": Path(target)}})
     expected = (
         f"the source language is 'de', but the source is {source}, and its translation is {target}; swap the two "
         "files, or data.source and data.target"

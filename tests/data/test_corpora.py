@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from translate.config.data import Corpus, DataConfig, FilePair, FilterConfig, LabelledDataConfig
+from translate.config.data import Corpus, FilePair, LabelledDataConfig, ParallelDataConfig, ParallelFilterConfig
 from translate.data import corpora
 from translate.data.cache import CorpusCache
 from translate.data.corpora import corpora_of, encode_other_splits
@@ -31,7 +31,7 @@ def write_splits(folder: Path, *splits: str) -> None:
 def test_a_corpus_by_itself(weight: int, tmp_path: Path) -> None:
     write_splits(tmp_path, "clean")
     corpus = Corpus(split="clean", weight=weight)
-    text = corpora_of(DataConfig(root=tmp_path, train=corpus)).open_train()
+    text = corpora_of(ParallelDataConfig(root=tmp_path, train=corpus)).open_train()
     assert list(text.source) == ["a", "b"]
     assert len(upsample_pairs(np.arange(2, dtype=np.int32), text)) == 2 * weight
 
@@ -49,14 +49,14 @@ def test_a_corpus_by_itself(weight: int, tmp_path: Path) -> None:
 def test_each_text_is_told_once(train: Any, told: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "translate")
     write_splits(tmp_path, "a", "b")
-    corpora_of(DataConfig(root=tmp_path, train=train)).open_train()
+    corpora_of(ParallelDataConfig(root=tmp_path, train=train)).open_train()
     assert [message.partition(",")[0] for message in caplog.messages] == told
 
 
 def test_swapped_sides_of_the_validation_text_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name, line in (("train.de", "Ein Hund"), ("train.en", "a dog"), ("val.de", "a dog"), ("val.en", "Ein Hund")):
         (tmp_path / name).write_text(f"{line}\n" * 100, encoding="utf-8")
-    text = corpora_of(DataConfig(root=tmp_path))
+    text = corpora_of(ParallelDataConfig(root=tmp_path))
     text.read_valid(text.open_train())
     assert sum("one of the two texts has its sides swapped" in message for message in caplog.messages) == 1
 
@@ -68,7 +68,7 @@ def test_copies_that_are_dropped_are_not_warned_of(
     write_splits(tmp_path, "train", "val")
     (tmp_path / "train.en").write_text("a\nc\n", encoding="utf-8")
     (tmp_path / "val.en").write_text("d\ne\n", encoding="utf-8")
-    text = corpora_of(DataConfig(root=tmp_path, filter=FilterConfig(identical=identical)))
+    text = corpora_of(ParallelDataConfig(root=tmp_path, filter=ParallelFilterConfig(identical=identical)))
     text.read_valid(text.open_train())
     assert ("have the same text on both sides" in caplog.text) == (not identical)
 
@@ -76,7 +76,7 @@ def test_copies_that_are_dropped_are_not_warned_of(
 def test_text_of_which_nothing_is_missing(tmp_path: Path) -> None:
     write_splits(tmp_path, "train", "clean", "val")
     files = Corpus(source=tmp_path / "cle*.de", target=tmp_path / "cle*.en")
-    corpora_of(DataConfig(root=tmp_path, train=["train", Corpus(split="clean"), files])).check()
+    corpora_of(ParallelDataConfig(root=tmp_path, train=["train", Corpus(split="clean"), files])).check()
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_text_of_which_nothing_is_missing(tmp_path: Path) -> None:
 def test_what_is_missing_is_noticed_first(data: dict[str, Any], message: str, tmp_path: Path) -> None:
     write_splits(tmp_path, "train", "val")
     with pytest.raises(DataError, match=re.escape(message.format(root=tmp_path))):
-        corpora_of(DataConfig(root=tmp_path, **data)).check()
+        corpora_of(ParallelDataConfig(root=tmp_path, **data)).check()
 
 
 def test_other_languages_than_those_of_multi30k_are_not_downloaded(tmp_path: Path) -> None:
-    data = DataConfig(root=tmp_path / "absent", source="fr", target="de", download=True)
+    data = ParallelDataConfig(root=tmp_path / "absent", source="fr", target="de", download=True)
     message = (
         "data.download brings German (de) and English (en), not fr and de: put the files of these into "
         f"{tmp_path / 'absent'}, or set data.root to the folder that has them."
@@ -116,7 +116,7 @@ def test_without_a_folder_no_other_split_is_encoded(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(corpora, "splits_in", listed)
     files = {"source": tmp_path / "a.de", "target": tmp_path / "a.en"}
-    data = DataConfig(root=project_root() / "data", train=Corpus(**files), valid=FilePair(**files))
+    data = ParallelDataConfig(root=project_root() / "data", train=Corpus(**files), valid=FilePair(**files))
     codecs: Any = ()
     encode_other_splits(corpora_of(data), CorpusCache(tmp_path / "cache"), codecs)
 
@@ -130,12 +130,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def names(data: DataConfig | LabelledDataConfig, folder: Path) -> set[str]:
+def names(data: ParallelDataConfig | LabelledDataConfig, folder: Path) -> set[str]:
     return {str(file.relative_to(folder)) for file in corpora_of(data).files()}
 
 
 def test_the_files_of_every_split_of_the_folder(folder: Path) -> None:
-    assert names(DataConfig(root=folder), folder) == {"train.de", "train.en.gz", "val.de", "val.en"}
+    assert names(ParallelDataConfig(root=folder), folder) == {"train.de", "train.en.gz", "val.de", "val.en"}
 
 
 def test_the_files_of_labelled_text(folder: Path) -> None:
@@ -145,16 +145,18 @@ def test_the_files_of_labelled_text(folder: Path) -> None:
 def test_the_files_that_the_config_names(folder: Path) -> None:
     crawl = {"source": folder / "crawl/*.de", "target": folder / "crawl/*.en"}
     expected = {"crawl/a.de", "crawl/a.en"}
-    data = DataConfig(root=folder / "absent", valid=FilePair(source=folder / "absent.de", target=folder / "absent.en"))
+    data = ParallelDataConfig(
+        root=folder / "absent", valid=FilePair(source=folder / "absent.de", target=folder / "absent.en")
+    )
     assert names(data.model_copy(update={"train": Corpus(**crawl)}), folder) == {*expected, "absent.de", "absent.en"}
     assert names(data.model_copy(update={"train": ["train", Corpus(**crawl)]}), folder) >= expected
 
 
 def test_splits_that_the_config_does_not_name(folder: Path) -> None:
     files = FilePair(source=folder / "val.de", target=folder / "val.en")
-    assert corpora_of(DataConfig(root=folder)).other_splits() == {}
-    assert list(corpora_of(DataConfig(root=folder, train="crawl/a")).other_splits()) == ["train"]
-    assert list(corpora_of(DataConfig(root=folder, train="crawl/a", valid=files)).other_splits()) == ["train"]
+    assert corpora_of(ParallelDataConfig(root=folder)).other_splits() == {}
+    assert list(corpora_of(ParallelDataConfig(root=folder, train="crawl/a")).other_splits()) == ["train"]
+    assert list(corpora_of(ParallelDataConfig(root=folder, train="crawl/a", valid=files)).other_splits()) == ["train"]
     assert corpora_of(LabelledDataConfig(root=folder)).other_splits() == {"test": (folder / "test.tsv",)}
     assert corpora_of(LabelledDataConfig(root=folder, valid="test")).other_splits() == {}
 
@@ -162,7 +164,9 @@ def test_splits_that_the_config_does_not_name(folder: Path) -> None:
 def test_validation_files_are_the_validation_split_unless_another_folder_is_asked_for(tmp_path: Path) -> None:
     write_splits(tmp_path, "dev", "a")
     (tmp_path / "a.en").write_text("c\nd\n", encoding="utf-8")
-    text = corpora_of(DataConfig(root=tmp_path, valid=FilePair(source=tmp_path / "a.de", target=tmp_path / "a.en")))
+    text = corpora_of(
+        ParallelDataConfig(root=tmp_path, valid=FilePair(source=tmp_path / "a.de", target=tmp_path / "a.en"))
+    )
     assert list(text.open_split("val").target) == ["c", "d"]
     assert list(text.open_split("val", tmp_path).target) == ["a", "b"]
 
@@ -170,7 +174,7 @@ def test_validation_files_are_the_validation_split_unless_another_folder_is_aske
 def test_a_validation_split_of_another_name_is_not_the_split_asked_for(tmp_path: Path) -> None:
     write_splits(tmp_path, "val", "heldout")
     (tmp_path / "heldout.en").write_text("c\nd\n", encoding="utf-8")
-    assert list(corpora_of(DataConfig(root=tmp_path, valid="heldout")).open_split("val").target) == ["a", "b"]
+    assert list(corpora_of(ParallelDataConfig(root=tmp_path, valid="heldout")).open_split("val").target) == ["a", "b"]
 
 
 def test_a_label_that_the_model_does_not_know(tmp_path: Path) -> None:

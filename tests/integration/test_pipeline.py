@@ -18,7 +18,7 @@ from tiny_runs import TinyProject, assert_same_tensors, at_call, calls_of, newes
 from torch import Tensor
 
 from translate import pipeline
-from translate.config.data import DataConfig
+from translate.config.data import ParallelDataConfig
 from translate.config.loading import config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.dataset import Dataset
@@ -134,9 +134,9 @@ def test_from_python_one_process_trains_and_has_as_many_threads_afterwards_as_be
 
 
 def test_a_config_without_defaults_for_its_paths_is_not_trained(tmp_path: Path) -> None:
-    for missing in ({"output": None}, {"data": DataConfig()}):
+    for missing in ({"output": None}, {"data": ParallelDataConfig()}):
         with pytest.raises(ConfigError, match=r"^output or data\.cache is not set, and only load_config has defaults"):
-            train(Config(output=tmp_path / "run", data=DataConfig(cache=tmp_path)).model_copy(update=missing))
+            train(Config(output=tmp_path / "run", data=ParallelDataConfig(cache=tmp_path)).model_copy(update=missing))
     assert not (tmp_path / "run").exists()
 
 

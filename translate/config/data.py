@@ -61,7 +61,7 @@ class Corpus(Section):
         return text
 
 
-class FilterConfig(Section):
+class ParallelFilterConfig(Section):
     """Which training pairs are dropped, besides those with an empty side. Their numbers and the reasons are printed.
 
     Validation and test stay whole.
@@ -100,7 +100,7 @@ class FoldersConfig(Section):
     )
 
 
-class DataConfig(FoldersConfig):
+class ParallelDataConfig(FoldersConfig):
     """Parallel text: sentences and their translations."""
 
     kind: Literal["parallel"] = Field("parallel", description="Sentences and their translations.")
@@ -118,7 +118,7 @@ class DataConfig(FoldersConfig):
         description="Download Multi30k, German and English, into `root` if that folder is missing or empty, or holds "
         "only a part of an interrupted download.",
     )
-    filter: FilterConfig = Field(FilterConfig(), description="Which training pairs are dropped.")
+    filter: ParallelFilterConfig = Field(ParallelFilterConfig(), description="Which training pairs are dropped.")
 
     @property
     def corpora(self) -> list[Corpus]:

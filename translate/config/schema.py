@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from translate.config.data import DataConfig, LabelledDataConfig
+from translate.config.data import LabelledDataConfig, ParallelDataConfig
 from translate.config.decoding import DecodingConfig
 from translate.config.model import ClassifierConfig, TransformerConfig
 from translate.config.section import AnyPath, Conflict, Section
@@ -39,8 +39,8 @@ class Config(Section):
         None,
         description="CPU threads of each process. Default: PyTorch's choice, divided between the processes.",
     )
-    data: Annotated[DataConfig | LabelledDataConfig, Field(discriminator="kind")] = Field(
-        DataConfig(), description="Which text to read."
+    data: Annotated[ParallelDataConfig | LabelledDataConfig, Field(discriminator="kind")] = Field(
+        ParallelDataConfig(), description="Which text to read."
     )
     text: TextConfig = Field(TextConfig(), description="How text becomes token ids.")
     model: Annotated[TransformerConfig | ClassifierConfig, Field(discriminator="kind")] = Field(
@@ -67,7 +67,9 @@ class Config(Section):
                 "model.kind: classifier learns from labelled text; set data.kind: labelled", ("model.kind", "data.kind")
             )
         known = self.training.start_from is not None
-        if isinstance(self.data, DataConfig) and not (known or any(corpus.vocabulary for corpus in self.data.corpora)):
+        if isinstance(self.data, ParallelDataConfig) and not (
+            known or any(corpus.vocabulary for corpus in self.data.corpora)
+        ):
             yield Conflict(
                 "data.train has no corpus to learn vocabularies from; set vocabulary: true for at least one",
                 ("data.train",),

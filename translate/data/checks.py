@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.config.data import DataConfig, FilterConfig
+from translate.config.data import ParallelDataConfig, ParallelFilterConfig
 from translate.data.corpus import TextPair
 from translate.data.dataset import SIDES, Dataset
 from translate.errors import ConfigError, DataError
@@ -32,7 +32,7 @@ LINES_COMPARED = 1000  # of each side, by whose words swapped sides are noticed
 STRETCH, MIN_DEVIATION, MIN_CORRELATION = 200, 2.0, 0.2
 
 
-def refuse_swapped_files(data: DataConfig) -> None:
+def refuse_swapped_files(data: ParallelDataConfig) -> None:
     """ConfigError if the files of both sides are named after each other's language."""
     for corpus in data.texts:
         languages = (data.source, data.target)
@@ -97,7 +97,7 @@ def warn_of_equal_sides(text: TextPair) -> None:
         log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
 
 
-def warn_of_copies(train: TextPair, valid: TextPair, filters: FilterConfig | None = None) -> None:
+def warn_of_copies(train: TextPair, valid: TextPair, filters: ParallelFilterConfig | None = None) -> None:
     """Warn of pairs to which a model should not owe what it learns, or its score.
 
     Sources that are the same text as their targets, or a whole row of a table; pairs that repeat others; validation

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.config.data import Corpus, DataConfig, FilePair, LabelledDataConfig
+from translate.config.data import Corpus, FilePair, LabelledDataConfig, ParallelDataConfig
 from translate.data.cache import CorpusCache
 from translate.data.checks import (
     are_swapped,
@@ -42,7 +42,7 @@ MAX_BYTES_OF_TEST_SETS = 1 << 24  # bytes on disk of all test sets together, som
 class ParallelCorpora:
     """Sentences and their translations: splits of a folder, and files by name."""
 
-    data: DataConfig
+    data: ParallelDataConfig
 
     def check(self) -> None:
         """Find out before millions of lines are read if some of the text is missing.
@@ -230,7 +230,7 @@ class LabelledCorpora:
 Corpora = ParallelCorpora | LabelledCorpora
 
 
-def corpora_of(data: DataConfig | LabelledDataConfig, target: Codec | None = None) -> Corpora:
+def corpora_of(data: ParallelDataConfig | LabelledDataConfig, target: Codec | None = None) -> Corpora:
     """The text that the section `data` names; `target` is the codec of the model that it is for, if there is one."""
     if isinstance(data, LabelledDataConfig):
         return LabelledCorpora(data, frozenset(target.vocabulary.words) if target else None)

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.config.data import FilterConfig, LabelledFilterConfig
+from translate.config.data import LabelledFilterConfig, ParallelFilterConfig
 from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset
 from translate.errors import DataError
 
 
-def select_pairs(dataset: Dataset, config: FilterConfig, text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
+def select_pairs(dataset: Dataset, config: ParallelFilterConfig, text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
     """The indices of the pairs to train on, and one line of the report for each reason to drop others.
 
     Raises:
