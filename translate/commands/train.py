@@ -17,7 +17,7 @@ from translate.commands.run import Once, complain, run
 from translate.commands.signals import leaving_cleanly
 from translate.errors import CheckpointError, ConfigError
 from translate.system.interrupt import Interrupted, InterruptGuard, second_signal_ends, under_torchrun
-from translate.system.paths import is_for_one_process
+from translate.system.paths import is_folder, is_for_one_process, resolved
 
 if TYPE_CHECKING:
     from translate.config.schema import Config
@@ -160,9 +160,7 @@ def check_folder(args: argparse.Namespace, run_folder: "RunFolder") -> None:
 
     DataError if that cannot be seen.
     """
-    from translate.data.splits import is_folder
     from translate.runs.folder import RunFolder, would_be_replaced
-    from translate.system.paths import resolved
 
     if args.resume and not is_folder(run_folder.path):
         raise nothing_to_resume(run_folder)

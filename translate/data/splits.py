@@ -1,6 +1,5 @@
 """Find the two files of a split in a folder, in any layout of Multi30k."""
 
-import stat
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ from translate.data.corpus import TextPair, open_pair
 from translate.data.lines import PACKED, lines_of
 from translate.data.multi30k import DOWNLOADED_SPLITS
 from translate.errors import DataError
-from translate.system.paths import exists
+from translate.system.paths import exists, is_folder
 
 # Names that different copies of Multi30k give to the same split; any of them finds the others.
 ALIASES = (
@@ -113,16 +112,6 @@ def files_in(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from None
-
-
-def is_folder(path: Path) -> bool:
-    """Whether there is such a folder. DataError if that cannot be known, as inside one that may not be entered."""
-    try:
-        return stat.S_ISDIR(path.stat().st_mode)  # `is_dir` keeps from us why it does not know since Python 3.14
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise DataError(f"The folder {path} cannot be read: {error.strerror}.") from None
 
 
 def _half_found(folder: Path, name: str, there: Path, side: str, missing: str) -> str:

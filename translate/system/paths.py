@@ -1,8 +1,11 @@
 """Paths that may be odd (links to themselves, no access, not UTF-8), the project's own folder, and its commit."""
 
 import os
+import stat
 import subprocess
 from pathlib import Path
+
+from translate.errors import DataError
 
 # Folders in which names mean open files, such as /dev/stdin: in each process its own.
 OPEN_FILES = tuple(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
@@ -16,6 +19,16 @@ def resolved(path: Path) -> Path:
 def exists(path: Path) -> bool:
     """Whether anything has this path; False if that cannot be seen, as in a folder without access."""
     return os.path.exists(path)  # noqa: PTH110 - `Path.exists` may raise
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is such a folder. DataError if that cannot be known, as inside one that may not be entered."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)  # Since Python 3.14, `is_dir` is False in that case.
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise DataError(f"The folder {path} cannot be read: {error.strerror}.") from None
 
 
 def is_for_one_process(path: Path) -> bool:
