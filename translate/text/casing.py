@@ -1,8 +1,8 @@
 """Lower case, and truecasing as in Moses (Koehn et al., 2007): the first word of a line gets the case it has elsewhere.
 
 How a word is written in the middle of lines is learned from training text, so that "Der Hund" and "der Hund" are the
-same words to a model. When tokens are joined again, a line gets a capital letter at its beginning, unless its first
-word contains one.
+same words to a model. When a line is detokenized, it gets a capital letter at its beginning, unless its first word
+contains one.
 """
 
 import re

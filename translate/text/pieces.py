@@ -25,7 +25,7 @@ BYTES = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)}
 
 @dataclass(frozen=True)
 class PieceTokenizer:
-    """Pieces of text that include their spaces, so that joining is just concatenation.
+    """Pieces of text that include their spaces, so that detokenizing is mere concatenation.
 
     The kinds in `WITH_WORDS` put one space before the line, so that its first word has the same pieces as elsewhere;
     `detokenize` removes it. No white space is stripped. Text for which there is no piece becomes a token as it is
@@ -33,7 +33,7 @@ class PieceTokenizer:
 
     Args:
         state: the library's JSON of its tokenizer, without special tokens, so that no text is ever read as one.
-        truecaser: gives the first word of a line the case it has elsewhere, and undoes that when joining.
+        truecaser: gives the first word of a line the case it has elsewhere, and undoes that when detokenizing.
     """
 
     language: str

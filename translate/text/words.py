@@ -1,6 +1,6 @@
 """Text to words and back: spaCy splits text, and spacing learned from training text joins it again.
 
-This is the only file that uses spaCy, and it imports it only to split text; joining words does not need it.
+This is the only file that uses spaCy, and it imports it only to split text: detokenizing does without it.
 """
 
 import difflib
