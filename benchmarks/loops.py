@@ -6,7 +6,7 @@ runs one loop in a process of its own, as benchmarks/peers.py starts it: each li
 over new pairs, and is answered by a line of JSON. A loop needs PyTorch and its toolkit, and knows nothing of this
 project: toolkits may live in another environment.
 
-Dimension letters in names: B pairs, S source positions, T target positions, D width, V target vocabulary.
+Dimension letters in names: B pairs, S source positions, T target positions, V target vocabulary.
 """
 
 import argparse

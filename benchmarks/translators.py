@@ -6,7 +6,7 @@ is one of them in a process of its own: each line of standard input asks for one
 a line of JSON. It needs PyTorch and its toolkit, and knows nothing of this project: toolkits may live in another
 environment.
 
-Dimension letters in names: B sentences, S source positions, T target positions, V target vocabulary.
+Dimension letters in names: B sentences, S source positions, T target positions, D width, V target vocabulary.
 """
 
 import argparse

@@ -4,8 +4,8 @@ A hypothesis that ends keeps its place among the K and is extended no more, and 
 greedy translation. Hence a beam of 1 is greedy search, a wider beam never returns a lower score than that of a finished
 greedy translation (whatever the length penalty), and a beam as wide as the space is exhaustive search.
 
-Dimensions: B sentences still searched, K hypotheses of each, C candidates to continue each hypothesis, T tokens so far
-(bos among them), V target vocabulary.
+Dimension letters in names: B sentences still searched, K hypotheses of each, C candidates to continue each hypothesis,
+T tokens so far (bos among them), V target vocabulary.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Greedy search: the most probable token at each step.
 
-Dimensions: B sentences still searched, V target vocabulary, T tokens so far (bos among them).
+Dimension letters in names: B sentences still searched, V target vocabulary, T tokens so far (bos among them).
 """
 
 import torch

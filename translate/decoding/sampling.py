@@ -3,8 +3,8 @@
 Translations come out as varied as the model thinks text is, while search finds the most typical one: for translating
 further text to train on (Edunov et al., 2018), or for looking at what a model considers possible.
 
-Dimensions: B sentences still searched, K translations of each, C tokens that may be drawn, T tokens so far (bos among
-them), V target vocabulary.
+Dimension letters in names: B sentences still searched, K translations of each, C tokens that may be drawn, T tokens so
+far (bos among them), V target vocabulary.
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 Search knows nothing else about it: a transformer, an ensemble and a table in a test look alike.
 
-Dimensions: B sentences still searched, K hypotheses of each (1 in greedy search), V target vocabulary.
+Dimension letters in names: B sentences still searched, K hypotheses of each (1 in greedy search), V target vocabulary.
 """
 
 from typing import Any, Protocol

@@ -3,8 +3,9 @@
 `SinusoidalPositions` and `LearnedPositions` map a range of positions to vectors of the model's width, `NoPositions`,
 which goes with a `RotaryEmbedding`, to 0. `max_length` is the length of the longest sequence that they can place, or
 NO_LIMIT.
-B sentences, T positions, D model width, H heads, K width of a query or key in one head, P pairs of its numbers, or of
-those of a position vector.
+
+Dimension letters in names: B sentences, T positions, D model width, H heads, K width of a query or key in one head,
+P pairs of its numbers, or of those of a position vector.
 """
 
 import math
