@@ -47,7 +47,7 @@ class Translation:
 class Translator:
     """A saved model that translates, or several with the same vocabularies that translate together.
 
-    Settings are those of the first. (In a process made by os.fork, PyTorch's threads hang: begin it with
+    Settings are those of the first. (After os.fork, PyTorch's threads hang in the child: there, first call
     torch.set_num_threads(1).)
 
     Raises:

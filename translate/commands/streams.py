@@ -128,7 +128,7 @@ def line_of(content: bytes, number: int) -> str:
 
 
 def wait_for_more(stream: "BufferedReader") -> None:
-    """Wait until the next read would not have to wait, or for an exception like Ctrl-C; not where `select` cannot.
+    """Wait until there is something to read, or an exception such as Ctrl-C; where `select` cannot, do not wait.
 
     A signal that arrives just before a read does not interrupt it: Python has looked for signals, and the operating
     system does not know yet that it has to wake anybody. With a descriptor that becomes readable, none is missed.

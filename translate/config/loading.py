@@ -18,7 +18,7 @@ from translate.config.yaml_source import Given, folder_of, has_comment, parse_ya
 from translate.errors import ConfigError
 from translate.system.paths import checkpoints, is_utf8, project_root, resolved
 
-MANY = 5  # unknown keys, from which on a config seems to be that of another toolkit
+MANY = 5  # a config with so many unknown keys seems to be that of another toolkit
 MAX_LISTED = 50  # problems; a file that has more is probably no config, and nobody reads them
 
 

@@ -51,7 +51,7 @@ class CorpusCache:
         )
 
     def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: TextPair) -> tuple[Codec, Codec]:
-        """The codecs of both languages, learned from `train` or its part for vocabularies; None means labels.
+        """The codecs of both languages, learned from `train` or its part for vocabularies; labels have no language.
 
         Raises:
             ConfigError, DataError: they must be learned, and build_codecs says what is missing or wrong.

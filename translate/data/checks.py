@@ -20,7 +20,7 @@ from translate.text.vocabulary import UNK
 
 log = logging.getLogger("translate")
 
-# Shares from which there is a warning: of tokens that are unknown, and of pairs.
+# There is a warning of a larger share of unknown tokens, and of at least these shares of pairs.
 MAX_UNKNOWN = 0.1
 MIN_REPEATED, MIN_IDENTICAL, MIN_LEAKED = 0.1, 0.01, 0.01
 MIN_PAIRS = 100  # of a text that is checked for swapped and misaligned sides: fewer say too little
@@ -98,7 +98,7 @@ def warn_of_equal_sides(text: TextPair) -> None:
 
 
 def warn_of_copies(train: TextPair, valid: TextPair, filters: ParallelFilterConfig | None = None) -> None:
-    """Warn of pairs to which a model should not owe what it learns, or its score.
+    """Warn of pairs that teach a model little, or that flatter its score.
 
     Sources that are the same text as their targets, or a whole row of a table; pairs that repeat others; validation
     pairs that are in the training text, too. Those that the filters of parallel text drop are not mentioned.

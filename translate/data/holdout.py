@@ -81,7 +81,7 @@ def hold_out(source: Text, target: Text, sizes: Mapping[str, int], seed: int) ->
 
 
 def _occur_once(lines: Text) -> NDArray[np.bool_]:
-    """Which lines have text, but not too much, and differ from all others by more than Unicode form or outer space."""
+    """Which lines have text, but not too much, and differ from all others, even stripped and in Unicode form NFC."""
     hashes = np.zeros(len(lines), np.int64)  # in place of the lines, of which there may be millions
     fit = np.zeros(len(lines), np.bool_)
     for index, line in enumerate(map(compose, map(str.strip, lines))):

@@ -20,7 +20,7 @@ def max_source_length(model: Model | Ensemble, config: DecodingConfig) -> int:
 def max_target_lengths(
     model: Model | Ensemble, config: DecodingConfig, source_lengths: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """How many tokens, including eos, a translation may have for so many of a source, without eos."""
+    """How many tokens, including eos, the translation of each source may have, given their lengths without eos."""
     # Rounded first, because 2.2 * 25 is slightly more than 55.
     allowed = np.ceil(np.round((config.max_ratio or MIN_RATIO) * source_lengths, 6)) + config.max_extra + 1
     # As a float64, NO_LIMIT (see positions.py) would be rounded up to more than int64 holds.

@@ -45,8 +45,8 @@ def search(
     portions: what is sampled for a line depends on its number.
 
     A source without tokens has one empty translation; of one with too many, only `max_source_length` are read. Search
-    runs in float32, so that a translation does not depend on its batch (unless two are as probable as each other but
-    for rounding). `check` is called before each step, and may raise.
+    runs in float32, so that a translation does not depend on its batch (unless two are equally probable but for
+    rounding). `check` is called before each step, and may raise.
     """
     sources = [source[: max_source_length(model, config)] for source in sources]
     lengths = np.array([len(source) for source in sources], dtype=np.int64)

@@ -52,7 +52,10 @@ class Group(Processes):
     """
 
     def __init__(self, store: Any, rank: int, count: int, *, outlived: bool = False) -> None:
-        """Waits until all have joined. `outlived`: the store ends with this process, while others may still ask it."""
+        """Waits until all have joined.
+
+        `outlived` says that this process runs the store, and may end while others still ask it.
+        """
         self.rank, self.count = rank, count
         self._store = store
         self._outlived = outlived

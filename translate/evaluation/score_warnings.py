@@ -12,7 +12,7 @@ LONG_WORD = 15  # characters; a longer reference must be several words
 PIECES = re.compile(r"@@( |$)|(^| )▁| ##\w|￭")  # of subword-nmt, SentencePiece, BERT and OpenNMT
 TOKENIZED = re.compile(r"\S [.,](\s|$)| &apos;| @-@ ")
 ENTITY = re.compile(r"&(?:\w+|#\d+|#x[0-9a-fA-F]+);")
-MANY, SOME = 0.1, 0.02  # shares of lines from which on a text is said to be so
+MANY, SOME = 0.1, 0.02  # shares of lines; a text with so many, or more, is said to be so
 DIVERGED = "the loss is infinite or NaN: the model has diverged; lower training.optimizer.lr and start over"
 MIN_DISTINCT = 0.1  # share of different translations below which a model seems to ignore its input
 
@@ -106,7 +106,7 @@ def _byte(character: str) -> bytes:
     return character.encode("latin-1")
 
 
-# What to look for, from which share of the lines on a text seems to be so, and what to say.
+# What to look for in lines, the share of them with which a text is said to be so, and what to say.
 TRACES: tuple[tuple[Callable[[str], object], float, str], ...] = (
     (
         PIECES.search,

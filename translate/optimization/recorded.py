@@ -167,7 +167,7 @@ class CudaGraphs:
         self._memory = torch.cuda.graph_pool_handle()
 
     def __call__(self, work: Work) -> Work:
-        """Record what `work` launches, which first happens when it is replayed.
+        """Record what `work` launches; none of that is done before the first replay.
 
         RuntimeError if memory runs out, or if PyTorch cannot record that.
         """

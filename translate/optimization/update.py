@@ -88,7 +88,7 @@ class Update:
         self._step()
 
     def give_up_memory(self) -> bool:
-        """Give up memory that only makes updates faster, for as long as the run goes on; whether there was any."""
+        """Give up memory that only makes updates faster, for the rest of the run; returns whether there was any."""
         return False
 
     def _pass(self, forward: Forward, batch: Batch, share: float | Tensor) -> Tensor:

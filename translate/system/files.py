@@ -24,7 +24,7 @@ _file_lock = partial(FileLock, fallback_to_soft=False)
 
 
 def shortened(name: str) -> str:
-    """The name of a file or, if it is about as long as systems allow (255 bytes), its beginning: room for an ending."""
+    """A file's name or, if it is about as long as systems allow (255 bytes), its beginning, with room for an ending."""
     return os.fsencode(name)[:240].decode("utf-8", "ignore")
 
 

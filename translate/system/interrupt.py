@@ -30,7 +30,7 @@ def handle(numbers: Iterable[int | None], handler: Callable[[int, FrameType | No
     """Set the handler of those signals that exist (not None); returns their handlers from before.
 
     Signals that the process was started to ignore stay ignored: SIGHUP under nohup, SIGINT in the background of a
-    script. In another thread than the main one, which alone may set handlers, nothing changes.
+    script. Nothing changes if the calling thread is not the main one, which alone may set handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         return {}

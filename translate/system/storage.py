@@ -79,7 +79,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         if not path.is_file():
             with suppress(FileNotFoundError, NotADirectoryError):
-                path.lstat()  # raises what `is_file` keeps from us since Python 3.14: no access, too long a name
+                path.lstat()  # raises what `is_file` hides since Python 3.14: no access, too long a name
             what = "a folder" if path.is_dir() else "not a regular file" if path.exists() else "missing"
             inside = path / "model.safetensors"  # where a run has its model
             hint = f"did you mean {inside}?" if inside.is_file() else "give a .safetensors file"

@@ -1,7 +1,7 @@
-"""Threads of this process that divide its work on a CPU among them, and PyTorch's own threads with it.
+"""Workers: threads of this process that divide its work on a CPU, and PyTorch's own threads, among them.
 
-Most operations of a small model are too short to be divided between the cores of a CPU. So each of these workers does
-a part of the work by itself.
+Most operations of a small model are too short to be divided between the cores of a CPU. So each worker does a part of
+the work by itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence

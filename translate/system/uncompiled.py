@@ -1,7 +1,7 @@
 """PyTorch's optimizers and DDP, without the import of `torch._dynamo`, its compiler.
 
-They import it only to exclude themselves from compilation, which takes a second or more and 70 MiB, and nothing here is
-compiled. They do so in wrappers around some methods; these classes have the wrapped methods themselves.
+They import it only to exclude themselves from compilation. But nothing here is compiled, and the import takes a second
+or more and 70 MiB. They do so in wrappers around some methods; these classes have the wrapped methods themselves.
 """
 
 import importlib
