@@ -51,8 +51,8 @@ def one_process(args: argparse.Namespace) -> None:
     """Train two passes over some pairs together with the other processes; print how fast the second one was."""
     config = config_of(args)
     assert config.data.cache is not None
-    together = Group.of_environment() if int(os.environ["WORLD_SIZE"]) > 1 else None
-    processes = together or SINGLE_PROCESS
+    group = Group.of_environment() if int(os.environ["WORLD_SIZE"]) > 1 else None
+    processes = group or SINGLE_PROCESS
     if "memory" not in config.training.plain:
         keep_memory()
     with processes.first_ahead():
@@ -90,8 +90,8 @@ def one_process(args: argparse.Namespace) -> None:
             done = trainer.progress
             rate = (done.target_tokens - tokens) / (done.seconds - seconds)
             print(json.dumps({"rate": rate, "updates": last // 2, "dtype": name_of(dtype)}))
-    if together is not None:
-        together.await_last_message()
+    if group is not None:
+        group.await_last_message()
 
 
 def measure(count: int, arguments: list[str]) -> dict[str, float | str]:

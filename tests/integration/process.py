@@ -88,9 +88,9 @@ def do_gradients(group: Group, config: Path, overrides: list[str], updates: Any,
 if __name__ == "__main__":
     torch.set_num_threads(1)
     jobs = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    together = Group.of_environment()
+    group = Group.of_environment()
     os.environ["TQDM_DISABLE"] = "1"
-    with together:
+    with group:
         for kind, job in jobs:
-            {"run": do_run, "gradients": do_gradients}[kind](together, Path(sys.argv[1]), **job)
-    together.await_last_message()
+            {"run": do_run, "gradients": do_gradients}[kind](group, Path(sys.argv[1]), **job)
+    group.await_last_message()

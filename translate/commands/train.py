@@ -54,41 +54,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     args = parse(given)
-    together: Group | None = None
+    group: Group | None = None
     cleanup = ExitStack()  # what to undo or end after the last message
 
     def work() -> int:
-        nonlocal together
+        nonlocal group
         if not under_torchrun():
             cleanup.enter_context(second_signal_ends())
         from translate.config.loading import load_config
 
-        together = group_of_launcher()  # Before anything can go wrong, so that only one of them reports it.
-        with together or nullcontext():
+        group = group_of_launcher()  # Before anything can go wrong, so that only one of them reports it.
+        with group or nullcontext():
             config = load_config(args.config, args.overrides)
             warn_of_idle_folder(args, config)
-        if together is None and not under_torchrun() and (count := config.processes or 1) > 1:
+        if group is None and not under_torchrun() and (count := config.processes or 1) > 1:
             from translate.commands.spawn import spawn_group
 
             if is_for_one_process(args.config):
                 raise ConfigError(f"{args.config} is a pipe, but each process has to read it; save it as a file")
-            together = cleanup.enter_context(spawn_group(count, given))
+            group = cleanup.enter_context(spawn_group(count, given))
         from translate.distributed.processes import SINGLE_PROCESS
 
-        with together or nullcontext():
-            return train_as(args, config, together or SINGLE_PROCESS)
+        with group or nullcontext():
+            return train_as(args, config, group or SINGLE_PROCESS)
 
     def complain_once(message: str) -> None:
-        if together is None or together.is_first_to_report(message):
+        if group is None or group.is_first_to_report(message):
             complain(message)
 
     with leaving_cleanly(), cleanup:  # before there is something to save, and after
         exit_code = run(work, complain_once)
-        if together is not None:
+        if group is not None:
             with InterruptGuard():  # A traceback would follow the last message.
-                together.await_last_message()
+                group.await_last_message()
                 cleanup.close()
-        if exit_code and ("WORLD_SIZE" in os.environ if together is None else together.failed):
+        if exit_code and ("WORLD_SIZE" in os.environ if group is None else group.failed):
             # It is still connected or connecting to others. While Python shuts down, threads for that can end it by
             # SIGABRT.
             atexit.register(os._exit, exit_code)
