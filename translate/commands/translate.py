@@ -133,11 +133,11 @@ class Scoring:
 
     def __init__(self, translator: "Translator", settings: "DecodingConfig", path: Path, given: "Text") -> None:
         self.translator, self.settings, self.path = translator, settings, path
-        self.given, self.ahead = given, iter(given)
+        self.given, self.rest = given, iter(given)
 
     def rows(self, lines: list[str], first: int) -> Iterator[str]:
         """What is printed for these lines, the first of which has the number `first`."""
-        given = list(islice(self.ahead, len(lines)))
+        given = list(islice(self.rest, len(lines)))
         if len(given) < len(lines):
             raise unequal(self.path, self.given, "fewer than the input")
         figures = self.translator.log_probabilities(lines, given, self.settings, first_line=first)

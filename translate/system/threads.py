@@ -108,11 +108,11 @@ def in_threads(
     if workers == 1 or len(items) < 2:
         return [work(item, check_both) for item in items]
     results: dict[int, R] = {}
-    ahead = enumerate(items)  # Each worker takes the next item from it.
+    rest = enumerate(items)  # Each worker takes the next item from it.
 
     def serve() -> None:
         try:
-            for number, item in ahead:
+            for number, item in rest:
                 results[number] = work(item, check_both)
         except BaseException:
             abandoned.set()
