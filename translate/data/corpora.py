@@ -25,6 +25,7 @@ from translate.data.fetch import download_multi30k, is_to_be_downloaded
 from translate.data.labelled import find_labelled_split, labelled_splits_in, open_labelled_split, read_texts_and_labels
 from translate.data.lines import version_of
 from translate.data.mixing import join_corpora, matching_files, open_files
+from translate.data.multi30k import DOWNLOADED_LANGUAGES
 from translate.data.selection import select_pairs, select_texts
 from translate.data.splits import find_split, names_of_split, open_split, splits_in
 from translate.errors import ConfigError, DataError
@@ -66,7 +67,8 @@ class ParallelCorpora:
                 version_of(path)
         if self._wants_multi30k():
             return
-        if data.download and data.splits and {data.source, data.target} != {"de", "en"} and not exists(data.root):
+        languages = {data.source, data.target}
+        if data.download and data.splits and languages != DOWNLOADED_LANGUAGES and not exists(data.root):
             raise DataError(
                 f"data.download brings German (de) and English (en), not {data.source} and {data.target}: put the "
                 f"files of these into {data.root}, or set data.root to the folder that has them."
@@ -156,7 +158,7 @@ class ParallelCorpora:
     def _wants_multi30k(self) -> bool:
         """Whether it has to be downloaded first; not if all text is named file by file."""
         languages = {self.data.source, self.data.target}
-        wanted = self.data.download and languages == {"de", "en"} and bool(self.data.splits)
+        wanted = self.data.download and languages == DOWNLOADED_LANGUAGES and bool(self.data.splits)
         return wanted and is_to_be_downloaded(self.data.root)
 
     def _has_no_folder(self) -> bool:

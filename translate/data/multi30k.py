@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from translate.data.digest import abridged
 from translate.errors import DataError
 
-# The splits that a run needs, and that are downloaded on request.
+# What a run needs, and what is downloaded on request.
 DOWNLOADED_SPLITS = ("train", "val", "test_2016_flickr")
+DOWNLOADED_LANGUAGES = {"de", "en"}
 
 
 @dataclass(frozen=True)

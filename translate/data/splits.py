@@ -9,7 +9,7 @@ from pathlib import Path
 
 from translate.data.corpus import TextPair, open_pair
 from translate.data.lines import PACKED, lines_of
-from translate.data.multi30k import DOWNLOADED_SPLITS
+from translate.data.multi30k import DOWNLOADED_LANGUAGES, DOWNLOADED_SPLITS
 from translate.errors import DataError
 from translate.system.paths import exists, is_folder
 
@@ -134,7 +134,8 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
         "Set data.root to the folder that has them, or name two files: {source: FILE, target: FILE} (for evaluate.py: "
         "--data-root FOLDER, or --source FILE --reference FILE)"
     )
-    if not root.exists() and {source, target} == {"de", "en"} and any(name in DOWNLOADED_SPLITS for name in names):
+    is_downloaded = {source, target} == DOWNLOADED_LANGUAGES and any(name in DOWNLOADED_SPLITS for name in names)
+    if is_downloaded and not root.exists():
         remedy += ", or train with data.download=true to download Multi30k"
     state += what_is_no_file(root, [f"{split}.{source}", f"{split}.{target}"])
     if not is_folder(folder):
