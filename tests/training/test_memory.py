@@ -135,7 +135,7 @@ def test_what_to_change() -> None:
     lower = "lower training.batch.max_tokens (now 4096) and raise training.batch.accumulate to make up for it"
     assert remedies(config) == f"set training.activation_checkpointing: true, or in a new run {lower}"
     assert remedies(config.model_copy(update={"activation_checkpointing": True})) == f"in a new run {lower}"
-    assert ": true, or train with fewer than 3 processes, or in a new run " in remedies(config, processes=3)
+    assert ": true, or train with fewer than 3 processes, or in a new run " in remedies(config, sharing=3)
 
 
 def test_what_needs_no_new_run_may_change_when_a_run_is_resumed() -> None:

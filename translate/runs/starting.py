@@ -71,9 +71,9 @@ def prepare_model(
     plan: BatchPlan,
     start: SavedModel | None,
     device: torch.device,
-    processes: int,
+    local_count: int,
 ) -> Model:
-    """The model with which training begins; each of so many processes of this machine makes one.
+    """The model with which training begins; each of the `local_count` processes of this machine makes one.
 
     Raises:
         DataError: a sentence is too long for the model's learned positions.
@@ -81,7 +81,7 @@ def prepare_model(
     """
     torch.manual_seed(config.seed)
     with explained_lack_of_memory(lambda: f"for the model's weights; {SMALLER}"):
-        refuse_too_large(config, text, processes)
+        refuse_too_large(config, text, local_count)
         model = fresh_model(config, *text.codecs).to(device)
     if start:
         load_weights(model, start.weights)
@@ -95,13 +95,13 @@ def prepare_model(
     return model
 
 
-def refuse_too_large(config: Config, text: PreparedText, processes: int) -> None:
-    """TrainingError if memory does not hold the weights; Linux would kill the process while it draws them."""
+def refuse_too_large(config: Config, text: PreparedText, local_count: int) -> None:
+    """TrainingError if memory does not hold the weights of all processes; Linux would kill one while it draws them."""
     # Memory that nothing was written to takes no room. The meta device would import PyTorch's compiler, for seconds.
     with SkipInit():
-        weights = processes * unsharded_bytes(fresh_model(config, *text.codecs).parameters())
+        weights = local_count * unsharded_bytes(fresh_model(config, *text.codecs).parameters())
     if weights > (free := free_memory(torch.device("cpu"))):
-        each = f" of {processes} processes" if processes > 1 else ""
+        each = f" of {local_count} processes" if local_count > 1 else ""
         raise TrainingError(
             f"the model's weights{each} take {human_size(weights)}, and {human_size(free)} are free; {SMALLER}"
         )

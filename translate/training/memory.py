@@ -115,14 +115,14 @@ def unsharded_bytes(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def remedies(config: TrainingConfig, processes: int = 1) -> str:
-    """Advice for when memory runs out, for this many processes that share it.
+def remedies(config: TrainingConfig, sharing: int = 1) -> str:
+    """Advice for when memory runs out, if so many processes are sharing it.
 
     What may change when a run is resumed (see resuming.py) comes first.
     """
     ways = [] if config.activation_checkpointing else ["set training.activation_checkpointing: true"]
-    if processes > 1:
-        ways.append(f"train with fewer than {processes} processes")
+    if sharing > 1:
+        ways.append(f"train with fewer than {sharing} processes")
     lower = f"lower training.batch.max_tokens (now {config.batch.max_tokens})"
     ways.append(f"in a new run {lower} and raise training.batch.accumulate to make up for it")
     return ", or ".join(ways)
