@@ -74,10 +74,10 @@ def test_sums_in_float32_whatever_the_logits(smoothing: float) -> None:
 
 
 LOSSES: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
-    "smoothed": lambda logits, labels, share=1.0: smoothed_loss_(logits, labels, 0.1, share),
-    "plain smoothed": lambda logits, labels, share=1.0: plain_smoothed_loss(logits, labels, 0.1, share),
-    "r-drop": lambda logits, labels, share=1.0: r_drop_loss_(logits, labels[::2], 0.1, 2.0, share),
-    "plain r-drop": lambda logits, labels, share=1.0: plain_r_drop_loss(logits, labels[::2], 0.1, 2.0, share),
+    "smoothed": lambda logits, labels, scale=1.0: smoothed_loss_(logits, labels, 0.1, scale),
+    "plain smoothed": lambda logits, labels, scale=1.0: plain_smoothed_loss(logits, labels, 0.1, scale),
+    "r-drop": lambda logits, labels, scale=1.0: r_drop_loss_(logits, labels[::2], 0.1, 2.0, scale),
+    "plain r-drop": lambda logits, labels, scale=1.0: plain_r_drop_loss(logits, labels[::2], 0.1, 2.0, scale),
 }
 
 
@@ -108,14 +108,14 @@ def test_the_gradient_takes_the_place_of_scores_that_nobody_needs(name: str) -> 
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("share", [1 / 3, 1e-4, 0.0])
+@pytest.mark.parametrize("scale", [1 / 3, 1e-4, 0.0])
 @pytest.mark.parametrize("factor", [1.0, 0.5])
-def test_a_share_multiplies_what_is_differentiated_and_not_the_sums(name: str, share: float, factor: float) -> None:
+def test_a_scale_multiplies_what_is_differentiated_and_not_the_sums(name: str, scale: float, factor: float) -> None:
     logits_NV, labels_N = drawn(rows=8)
-    (whole, expected_sums), (part, sums) = (LOSSES[name](logits_NV.clone(), labels_N, each) for each in (1.0, share))
+    (whole, expected_sums), (part, sums) = (LOSSES[name](logits_NV.clone(), labels_N, each) for each in (1.0, scale))
     assert sums.tolist() == expected_sums.tolist()
-    assert part.item() == pytest.approx(share * whole.item())
-    expected, found = (torch.autograd.grad(factor * loss, logits_NV)[0] for loss in (share * whole, part))
+    assert part.item() == pytest.approx(scale * whole.item())
+    expected, found = (torch.autograd.grad(factor * loss, logits_NV)[0] for loss in (scale * whole, part))
     torch.testing.assert_close(found, expected)
 
 

@@ -57,9 +57,9 @@ def test_the_loss_is_told_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     update, told = passed(torch.float32, None)[0], []
     objective = update.objective
 
-    def noted(logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        told.append(share)
-        return objective(logits, batch, share)
+    def noted(logits: Logits, batch: Batch, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        told.append(scale)
+        return objective(logits, batch, scale)
 
     monkeypatch.setattr(update, "objective", noted)
     update.accumulate(UPDATES[0][0], 1 / 3, last=True)
@@ -70,9 +70,9 @@ def test_a_pass_without_weight_counts_nothing_and_the_last_is_told_so(monkeypatc
     """Another process may have one pass more, and gradients are averaged once."""
     update, told, accumulate = passed(torch.float32, None)[0], [], Update.accumulate
 
-    def noted(self: Update, batch: Batch, share: float, *, last: bool) -> Tensor:
-        told.append((share, last))
-        return accumulate(self, batch, share, last=last)
+    def noted(self: Update, batch: Batch, scale: float, *, last: bool) -> Tensor:
+        told.append((scale, last))
+        return accumulate(self, batch, scale, last=last)
 
     monkeypatch.setattr(Update, "accumulate", noted)
     passes = [Pass(UPDATES[0][0], 1), Pass(UPDATES[0][1], 1), Pass(UPDATES[1][0], 0)]

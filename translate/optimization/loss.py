@@ -37,7 +37,7 @@ class Sums:
 
 
 def plain_smoothed_loss(
-    logits_MV: Tensor, labels_N: Tensor, smoothing: float, share: float | Tensor = 1.0
+    logits_MV: Tensor, labels_N: Tensor, smoothing: float, scale: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
     """The same as `smoothed_loss_`, by PyTorch's own cross-entropy: the plain version, to be read first.
 
@@ -46,23 +46,23 @@ def plain_smoothed_loss(
     logits_NV = logits_MV[: len(labels_N)].float()
     loss = cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORED)
     nll = cross_entropy(logits_NV.detach(), labels_N, reduction="sum", ignore_index=IGNORED)
-    return share * loss, torch.stack([loss.detach(), nll])
+    return scale * loss, torch.stack([loss.detach(), nll])
 
 
 def smoothed_loss_(
-    logits_MV: Tensor, labels_N: Tensor, smoothing: float, share: float | Tensor = 1.0
+    logits_MV: Tensor, labels_N: Tensor, smoothing: float, scale: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """`share` times the summed cross-entropy, to be differentiated, and the sums (2,), with and without smoothing.
+    """`scale` times the summed cross-entropy, to be differentiated, and the sums (2,), with and without smoothing.
 
     Label smoothing (Szegedy et al., 2016) spreads a share `smoothing` of the probability evenly over the whole
     vocabulary, including the true token and the specials; the true token gets the rest as well, as in
     `torch.nn.functional.cross_entropy`. Rows of logits after those of the labels do not count. Results are float32.
 
     Logits that require a gradient are overwritten with it, hence the underscore, so it can be asked for only once.
-    `share` is multiplied into each block of it while that is in the cache: a product of the loss would take a pass over
+    `scale` is multiplied into each block of it while that is in the cache: a product of the loss would take a pass over
     the whole gradient later.
     """
-    loss, sums = _SmoothedLoss.apply(logits_MV, labels_N, smoothing, share)  # type: ignore[no-untyped-call]
+    loss, sums = _SmoothedLoss.apply(logits_MV, labels_N, smoothing, scale)  # type: ignore[no-untyped-call]
     return loss, sums
 
 
@@ -76,7 +76,7 @@ class _SmoothedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits_MV: Tensor, labels_N: Tensor, smoothing: float, share: float) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, logits_MV: Tensor, labels_N: Tensor, smoothing: float, scale: float) -> tuple[Tensor, Tensor]:
         sums = torch.zeros(2, device=logits_MV.device)
         # Safe to overwrite: if the backward pass of another operation needed the logits, autograd would raise.
         logits_MV = logits_MV.detach()
@@ -87,12 +87,12 @@ class _SmoothedLoss(torch.autograd.Function):
             normalizer_R1 = _logsumexp(logits_RV, probability_RV, labels_R1)
             sums += _smoothed(logits_RV, normalizer_R1, labels_R1, smoothing)
             if ctx.needs_input_grad[0]:
-                logits_NV[rows] = _minus_targets(probability_RV, labels_R1, smoothing, share)
+                logits_NV[rows] = _minus_targets(probability_RV, labels_R1, smoothing, scale)
         if ctx.needs_input_grad[0]:
             logits_MV[len(labels_N) :] = 0
             ctx.save_for_backward(logits_MV)
         ctx.mark_non_differentiable(sums)
-        return share * sums[0], sums
+        return scale * sums[0], sums
 
     @staticmethod
     def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
@@ -101,7 +101,7 @@ class _SmoothedLoss(torch.autograd.Function):
 
 
 def plain_r_drop_loss(
-    twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, share: float | Tensor = 1.0
+    twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, scale: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
     """The same as `r_drop_loss_`, by PyTorch's own cross-entropy and divergence; `IGNORED` as above."""
     one_NV, other_NV = twice_MV[: 2 * len(labels_N)].chunk(2)
@@ -110,7 +110,7 @@ def plain_r_drop_loss(
     log_p_NV, log_q_NV = one_NV.float().log_softmax(1), other_NV.float().log_softmax(1)
     both_ways = torch.stack([_divergence(log_p_NV, log_q_NV), _divergence(log_q_NV, log_p_NV)])
     loss = (one_loss + other_loss) / 2 + weight * (both_ways * (labels_N != IGNORED)).sum() / 4
-    return share * loss, torch.stack([loss.detach(), (one_nll + other_nll) / 2])
+    return scale * loss, torch.stack([loss.detach(), (one_nll + other_nll) / 2])
 
 
 def _divergence(log_p_NV: Tensor, log_q_NV: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ def _divergence(log_p_NV: Tensor, log_q_NV: Tensor) -> Tensor:
 
 
 def r_drop_loss_(
-    twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, share: float | Tensor = 1.0
+    twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, scale: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
     """The mean of `smoothed_loss_` over two passes, plus their divergence: `weight` · (KL(p ‖ q) + KL(q ‖ p)) / 4.
 
@@ -127,9 +127,9 @@ def r_drop_loss_(
     once; rows after those of both passes do not count. R-Drop (Liang et al., 2021, equation 4) draws the two
     distributions together that dropout has driven apart; this is half of what the paper minimizes, so that with weight
     0 it is the cross-entropy of one pass. Of the sums (2,), the second is without smoothing and divergence. The logits
-    are overwritten with their gradient, even if they require none. `share` is as in `smoothed_loss_`.
+    are overwritten with their gradient, even if they require none. `scale` is as in `smoothed_loss_`.
     """
-    loss, sums = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight, share)  # type: ignore[no-untyped-call]
+    loss, sums = _RDropLoss.apply(twice_MV, labels_N, smoothing, weight, scale)  # type: ignore[no-untyped-call]
     return loss, sums
 
 
@@ -138,7 +138,7 @@ class _RDropLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, share: float
+        ctx: Any, twice_MV: Tensor, labels_N: Tensor, smoothing: float, weight: float, scale: float
     ) -> tuple[Tensor, Tensor]:
         sums = torch.zeros(2, device=twice_MV.device)
         twice_MV = twice_MV.detach()  # Safe to overwrite, as in `_SmoothedLoss`.
@@ -163,12 +163,12 @@ class _RDropLoss(torch.autograd.Function):
                 sums[0] += divergence_R1.sum()
                 gradient_RV.addcmul_(own_RV, sign * (weight / 2 + 1 - divergence_R1))
                 gradient_RV.sub_(its_other_RV, alpha=sign * weight / 2)
-                logits_NV[rows] = _minus_targets(gradient_RV, labels_R1, smoothing, share / 2, sign=sign)
+                logits_NV[rows] = _minus_targets(gradient_RV, labels_R1, smoothing, scale / 2, sign=sign)
         twice_MV[counted:] = 0
         ctx.save_for_backward(twice_MV)
         sums /= 2
         ctx.mark_non_differentiable(sums)
-        return share * sums[0], sums
+        return scale * sums[0], sums
 
     @staticmethod
     def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None, None]:
@@ -200,12 +200,12 @@ def _smoothed(logits_RV: Tensor, normalizer_R1: Tensor, labels_R1: Tensor, smoot
     return torch.stack([torch.lerp(nll, uniform, smoothing), nll])
 
 
-def _minus_targets(gradient_RV: Tensor, labels_R1: Tensor, smoothing: float, share: float, *, sign: int = 1) -> Tensor:
-    """`share` · (`sign` · `gradient_RV` - the smoothed distribution of the labels), which overwrites `gradient_RV`."""
+def _minus_targets(gradient_RV: Tensor, labels_R1: Tensor, smoothing: float, scale: float, *, sign: int = 1) -> Tensor:
+    """`scale` · (`sign` · `gradient_RV` - the smoothed distribution of the labels), which overwrites `gradient_RV`."""
     # A scalar tensor plus a multiple of the gradient: one pass in place of a product and a difference.
-    for_all = gradient_RV.new_full((), -share * smoothing / gradient_RV.shape[1])
-    torch.add(for_all, gradient_RV, alpha=sign * share, out=gradient_RV)
-    for_label = torch.full_like(labels_R1, share * (smoothing - 1), dtype=torch.float32)
+    for_all = gradient_RV.new_full((), -scale * smoothing / gradient_RV.shape[1])
+    torch.add(for_all, gradient_RV, alpha=sign * scale, out=gradient_RV)
+    for_label = torch.full_like(labels_R1, scale * (smoothing - 1), dtype=torch.float32)
     return gradient_RV.scatter_add_(1, labels_R1, for_label)
 
 

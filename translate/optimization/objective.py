@@ -17,13 +17,13 @@ Loss = Callable[..., tuple[Tensor, Tensor]]  # a function of loss.py
 
 
 class Objective(Protocol):
-    """Returns `share` times the loss to minimize, for the backward pass, and two sums over a batch's target tokens.
+    """Returns `scale` times the loss to minimize, for the backward pass, and two sums over a batch's target tokens.
 
-    The sums (2,) are that loss, without `share`, and the plain negative log-likelihood. The plain losses leave out
+    The sums (2,) are that loss, without `scale`, and the plain negative log-likelihood. The plain losses leave out
     labels that are `IGNORED`; the others take none.
     """
 
-    def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]: ...
+    def __call__(self, logits: Logits, batch: Batch, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class CrossEntropy:
     smoothing: float
     loss: Loss = smoothed_loss_
 
-    def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return self.loss(logits(batch), batch.labels_N, self.smoothing, share)
+    def __call__(self, logits: Logits, batch: Batch, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        return self.loss(logits(batch), batch.labels_N, self.smoothing, scale)
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class RDrop:
     weight: float
     loss: Loss = r_drop_loss_
 
-    def __call__(self, logits: Logits, batch: Batch, share: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return self.loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, share)
+    def __call__(self, logits: Logits, batch: Batch, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        return self.loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, scale)
 
 
 def build_objective(config: TrainingConfig, *, plain: bool = False) -> Objective:

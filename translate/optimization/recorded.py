@@ -74,11 +74,11 @@ class RecordedUpdate(Update):
             parameter.grad = gradient  # Graphs add to these very tensors, so put them back.
         torch._foreach_zero_(self._gradients)
 
-    def accumulate(self, batch: Batch, share: float, *, last: bool) -> Tensor:
+    def accumulate(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
         shape = self._padded_shape(batch.shape)
         batch = batch.padded(*shape)
         if not self._recording or (shape not in self._passes and len(self._passes) == MAX_SHAPES):
-            return super().accumulate(batch, share, last=last)
+            return super().accumulate(batch, scale, last=last)
         if shape not in self._passes:
             for module in self.parallel.model.modules():
                 if isinstance(module, SinusoidalPositions):
@@ -86,11 +86,11 @@ class RecordedUpdate(Update):
             run = partial(self._pass, self.parallel)
             recorded = self._unless_it_fails(lambda: _RecordedPass(batch.to(self.device), run, self._record))
             if recorded is None:
-                return super().accumulate(batch, share, last=last)
+                return super().accumulate(batch, scale, last=last)
             self._passes[shape] = recorded
             # Keep every table of positions: older graphs still read from it after a longer one has replaced it.
             self._tables.update(self.parallel.model.buffers())
-        return self._passes[shape](batch, share)
+        return self._passes[shape](batch, scale)
 
     def clip(self) -> float:
         if self._recording and self._replay_clip is None:
@@ -145,17 +145,17 @@ class RecordedUpdate(Update):
 
 
 class _RecordedPass:
-    """The recorded pass over batches of one shape, with its static input tensors: batch and share."""
+    """The recorded pass over batches of one shape, with its static input tensors: batch and scale."""
 
     def __init__(self, batch: Batch, work: Callable[[Batch, Tensor], Tensor], record: Callable[[Work], Work]) -> None:
         self.batch = batch
-        self.share = share = batch.source_BS.new_zeros((), dtype=torch.float32)
-        self._replay = record(lambda: work(batch, share))
+        self.scale = scale = batch.source_BS.new_zeros((), dtype=torch.float32)
+        self._replay = record(lambda: work(batch, scale))
 
-    def __call__(self, batch: Batch, share: float) -> Tensor:
+    def __call__(self, batch: Batch, scale: float) -> Tensor:
         for own, new in zip(vars(self.batch).values(), vars(batch).values(), strict=True):
             own.copy_(new, non_blocking=True)
-        self.share.fill_(share)
+        self.scale.fill_(scale)
         sums: Tensor = self._replay()
         return sums.clone()  # The next replay writes into the same memory.
 

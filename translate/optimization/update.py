@@ -70,13 +70,13 @@ class Update:
             for number, (batch, weight) in enumerate(own, 1)
         )
 
-    def accumulate(self, batch: Batch, share: float, *, last: bool) -> Tensor:
-        """Accumulate `share` times the gradient of a batch's loss; returns the sums of that loss and of the nll, (2,).
+    def accumulate(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
+        """Accumulate `scale` times the gradient of a batch's loss; returns the sums of that loss and of the nll, (2,).
 
         After the `last` batch of an update, gradients are averaged over processes.
         """
         with self.parallel.backward_pass(last=last):
-            return self._pass(self.parallel, batch.to(self.device), share)
+            return self._pass(self.parallel, batch.to(self.device), scale)
 
     def clip(self) -> float:
         """Clip the gradient to the maximum norm, and return its norm before that."""
@@ -91,8 +91,8 @@ class Update:
         """Give up memory that only makes updates faster, for the rest of the run; returns whether there was any."""
         return False
 
-    def _pass(self, forward: Forward, batch: Batch, share: float | Tensor) -> Tensor:
-        loss, sums = self.objective(partial(self._logits, forward), batch, share)
+    def _pass(self, forward: Forward, batch: Batch, scale: float | Tensor) -> Tensor:
+        loss, sums = self.objective(partial(self._logits, forward), batch, scale)
         loss.backward()
         return sums
 
