@@ -42,7 +42,7 @@ def test_pytorchs_threads_are_divided(threads: int, each: int, two_threads: None
 
 
 def test_a_pool_of_threads_leaves_this_one_its_share(two_threads: None) -> None:
-    with worker_threads(1, share=1) as pool:
+    with worker_threads(1, threads=1) as pool:
         assert pool.submit(torch.get_num_threads).result() == 1
     assert torch.get_num_threads() == 2
 

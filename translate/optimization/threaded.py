@@ -39,8 +39,8 @@ class ThreadedUpdate(Update):
         super().__init__(parallel, config, device, dtype)
         self.workers = workers
         self._views = [parallel.model, *(view_of(parallel.model) for _ in range(1, workers))]
-        self._share = threads_of_each(workers)
-        self._pool = worker_threads(workers - 1, share=self._share)
+        self._threads = threads_of_each(workers)
+        self._pool = worker_threads(workers - 1, threads=self._threads)
 
     def begin(self) -> None:
         for view in self._views:
@@ -52,7 +52,7 @@ class ThreadedUpdate(Update):
             (view, part, tokens, torch.Generator().manual_seed(seed))
             for view, part, seed in zip(self._views, passes, seeds, strict=True)
         ]
-        with own_threads(self._share):
+        with own_threads(self._threads):
             futures = [self._pool.submit(self._passes, *other) for other in others]
             try:
                 sums = self._passes(*own)

@@ -40,9 +40,9 @@ def threads_of_each(workers: int) -> int:
     return max(1, torch.get_num_threads() // workers)
 
 
-def worker_threads(count: int, *, share: int, name: str = "worker") -> ThreadPoolExecutor:
-    """A pool of `count` threads, in each of which operations use `share` threads of PyTorch."""
-    return ThreadPoolExecutor(count, name, initializer=torch.set_num_threads, initargs=(share,))
+def worker_threads(count: int, *, threads: int, name: str = "worker") -> ThreadPoolExecutor:
+    """A pool of `count` workers, in each of which operations use this many `threads` of PyTorch."""
+    return ThreadPoolExecutor(count, name, initializer=torch.set_num_threads, initargs=(threads,))
 
 
 class _Users:
@@ -72,12 +72,12 @@ _USERS = _Users()
 
 
 @contextmanager
-def own_threads(share: int) -> Iterator[None]:
-    """Let operations of the calling thread use `share` threads of PyTorch inside."""
+def own_threads(threads: int) -> Iterator[None]:
+    """Let operations of the calling thread use this many `threads` of PyTorch inside."""
     own = torch.get_num_threads()
     _USERS.enter()
     try:
-        torch.set_num_threads(share)
+        torch.set_num_threads(threads)
         yield
     finally:
         _USERS.leave(own)
@@ -118,8 +118,8 @@ def in_threads(
             abandoned.set()
             raise
 
-    share = threads_of_each(workers)
-    with worker_threads(workers - 1, share=share) as pool, own_threads(share):
+    threads = threads_of_each(workers)
+    with worker_threads(workers - 1, threads=threads) as pool, own_threads(threads):
         try:
             others = [pool.submit(serve) for _ in range(1, workers)]
             with suppress(CancelledError):  # Another worker has failed, whose error follows.

@@ -21,7 +21,7 @@ class Writer:
     def __init__(self) -> None:
         # Operations of one thread: with a second team of OpenMP's threads there would be more threads than cores, and
         # then all of them sleep between two operations, in training, too.
-        self._thread = worker_threads(1, share=1, name="writer")
+        self._thread = worker_threads(1, threads=1, name="writer")
         self._copies: dict[str, dict[str, Tensor]] = {}
         self._last: Future[None] | None = None
         self._last_of: dict[str, Future[None]] = {}
