@@ -14,7 +14,7 @@ from translate.config.training import FixedLengthScheduleConfig, TrainingConfig
 from translate.distributed.processes import Processes
 from translate.errors import CheckpointError, ConfigError
 from translate.runs.folder import RunFolder
-from translate.training.progress import Progress, total_updates
+from translate.training.progress import Progress, total_steps
 
 log = logging.getLogger("translate")
 
@@ -75,7 +75,7 @@ def progress_to_resume(
     processes.expect_the_same(progress.step, "training states")  # If not, each would go its own way below.
     damage = processes.on_first(run.damage_of_model) if progress.best_step >= 0 else None
     finished = processes.on_first(run.finished_after) == progress.step
-    if finished and progress.updates_left(total_updates(training, per_epoch), training.patience) == 0:
+    if finished and progress.updates_left(total_steps(training, per_epoch), training.patience) == 0:
         if damage:
             raise CheckpointError(f"the run is finished, but its model is lost: {damage}; train again with --overwrite")
         log.info("%s is finished: there is nothing to resume", run.path)

@@ -16,7 +16,7 @@ from translate.system.allocation import explained_lack_of_memory
 from translate.system.interrupt import InterruptGuard
 from translate.training.abandon import let_blocks_check
 from translate.training.memory import Lasting, human_size, lasting_memory, remedies
-from translate.training.progress import Progress, total_updates
+from translate.training.progress import Progress, total_steps
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 
 
@@ -49,7 +49,7 @@ class Learner:
         self.guard = InterruptGuard()  # opened by whoever calls `Trainer.train`
         if processes.count == 1 and device.type == "cpu":  # Several would have to agree; updates on a GPU are short.
             let_blocks_check(model, self.guard.check_if_late)
-        self.total_steps = total_updates(config, updates_per_epoch)
+        self.total_steps = total_steps(config, updates_per_epoch)
         self.update = build_update(self.parallel, config, device, dtype, updates=self.total_steps)
         self.progress = Progress()
         self.metrics: MetricsLog = NoMetrics()  # until `Trainer.train` is given the log and the bar of the run

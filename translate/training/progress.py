@@ -30,7 +30,7 @@ class Validation:
         return {**self.scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
 
 
-def total_updates(config: TrainingConfig, per_epoch: int) -> int:
+def total_steps(config: TrainingConfig, per_epoch: int) -> int:
     """How many updates a run makes, unless it runs out of patience before."""
     epochs = math.inf if config.max_epochs is None else config.max_epochs
     steps = math.inf if config.max_steps is None else config.max_steps
