@@ -43,7 +43,7 @@ class BestModel:
         def write(weights: Mapping[str, Tensor]) -> None:
             SavedModel(self.config, *self.codecs, dict(weights), about).save(self.path)
 
-        self.writer.later("best model", weights_of(model), write)
+        self.writer.submit("best model", weights_of(model), write)
 
 
 def origin(text: PreparedText, learner: Learner) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class StateStore:
         Raises:
             CheckpointError: an earlier file could not be written.
         """
-        self._newest = step, self.writer.later(self._kind, tensors, lambda copies: self._write(step, copies, values))
+        self._newest = step, self.writer.submit(self._kind, tensors, lambda copies: self._write(step, copies, values))
 
     def reserve(self, tensors: dict[str, Tensor]) -> None:
         """Allocate the buffers into which `save` copies such tensors, in the background."""

@@ -26,7 +26,7 @@ class Writer:
         self._last: Future[None] | None = None
         self._last_of: dict[str, Future[None]] = {}
 
-    def later(
+    def submit(
         self, kind: str, tensors: Mapping[str, Tensor], write: Callable[[Mapping[str, Tensor]], None]
     ) -> Future[None]:
         """Copy `tensors` to the CPU now, and call `write` with the copies in the thread; the future is that call.
@@ -42,7 +42,7 @@ class Writer:
         copies = self._memory_for(kind, tensors)
         for name, tensor in tensors.items():
             copies[name].copy_(tensor.detach())
-        return self._do(kind, lambda: write(copies))
+        return self._enqueue(kind, lambda: write(copies))
 
     def reserve(self, kind: str, tensors: Mapping[str, Tensor]) -> None:
         """Let the thread allocate and fill buffers for such tensors, so that even the first copy is quick.
@@ -55,10 +55,10 @@ class Writer:
             for copy in copies.values():
                 copy.zero_()
 
-        self._do(kind, touch)
+        self._enqueue(kind, touch)
 
     def is_free(self, kind: str, seconds: float) -> bool:
-        """Whether `later` would not wait for the previous file of this kind; known after at most so many seconds."""
+        """Whether `submit` would not wait for the previous file of this kind; known after at most so many seconds."""
         return kind not in self._last_of or bool(wait_for([self._last_of[kind]], seconds).done)
 
     def check(self) -> None:
@@ -85,7 +85,7 @@ class Writer:
         }
         return self._copies[kind]
 
-    def _do(self, kind: str, work: Callable[[], None]) -> Future[None]:
+    def _enqueue(self, kind: str, work: Callable[[], None]) -> Future[None]:
         before = self._last
 
         def in_turn() -> None:
