@@ -33,7 +33,7 @@ def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPat
     assert pool.cores() == 8
 
 
-def test_few_pieces_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_items_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "_Worker", None)
     for cores in (1, 8):
         monkeypatch.setattr(pool, "cores", lambda cores=cores: cores)
@@ -41,11 +41,11 @@ def test_few_pieces_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(mapped(sorted, [], "sorting")) == []
 
 
-def test_one_core_gets_no_other_process_and_one_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_core_gets_no_other_process_and_one_item_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "cores", lambda: 1)
-    pieces = iter(["ba"] * 100)
-    assert next(mapped(sorted, pieces, "sorting")) == ["a", "b"]
-    assert len(list(pieces)) == 99
+    items = iter(["ba"] * 100)
+    assert next(mapped(sorted, items, "sorting")) == ["a", "b"]
+    assert len(list(items)) == 99
 
 
 @pytest.fixture
@@ -62,17 +62,17 @@ def started(
 
 @pytest.mark.usefixtures("started")
 def test_several_processes_answer_as_one_and_in_order() -> None:
-    pieces = [str(number) for number in range(41)]
-    assert list(mapped(int, pieces, "reading")) == list(range(41))
-    assert list(mapped(int, pieces[:1], "reading")) == [0]  # One of the processes gets nothing.
+    items = [str(number) for number in range(41)]
+    assert list(mapped(int, items, "reading")) == list(range(41))
+    assert list(mapped(int, items[:1], "reading")) == [0]  # One of the processes gets nothing.
 
 
 @pytest.mark.usefixtures("started")
-def test_each_process_has_a_piece_before_one_is_waited_for() -> None:
-    pieces = map(str, range(9))
-    with closing(mapped(int, pieces, "reading")) as answers:
+def test_each_process_has_an_item_before_one_is_waited_for() -> None:
+    items = map(str, range(9))
+    with closing(mapped(int, items, "reading")) as answers:
         assert next(answers) == 0
-        assert next(pieces) == "3"  # 2 is for the process that has just answered.
+        assert next(items) == "3"  # 2 is for the process that has just answered.
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 2])
@@ -116,7 +116,7 @@ def test_all_processes_start_before_one_is_asked(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("started")
 def test_what_is_printed_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "print('Welcome!', flush=True)\ndef work(piece):\n    print('Working.', flush=True)\n    return piece + 1\n"
+    code = "print('Welcome!', flush=True)\ndef work(item):\n    print('Working.', flush=True)\n    return item + 1\n"
     (tmp_path / "chatty.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     from chatty import work
@@ -134,7 +134,7 @@ def test_an_error_in_a_process_is_an_error_of_this_one() -> None:
 
 @pytest.mark.usefixtures("started")
 def test_a_process_without_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "hungry.py").write_text("def work(piece):\n    raise MemoryError\n", encoding="utf-8")
+    (tmp_path / "hungry.py").write_text("def work(item):\n    raise MemoryError\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     from hungry import work
 
@@ -166,15 +166,15 @@ class Deadly:
     def __reduce__(self) -> tuple[Any, ...]:
         return os._exit, (7,)
 
-    def __call__(self, piece: str) -> str:
-        return piece
+    def __call__(self, item: str) -> str:
+        return item
 
 
 @pytest.mark.usefixtures("started")
 def test_a_process_that_has_ended_before_it_is_asked() -> None:
-    piece = "x" * 1_000_000  # more than a pipe holds
+    item = "x" * 1_000_000  # more than a pipe holds
     with pytest.raises(DataError, match="a tokenization process ended with exit code 7; if memory ran out, "):
-        list(mapped(Deadly(), [piece], "nothing"))
+        list(mapped(Deadly(), [item], "nothing"))
 
 
 def test_who_stops_asking_ends_the_processes(started: list[subprocess.Popen[bytes]]) -> None:

@@ -1,6 +1,6 @@
-"""The same work on many pieces of text: in this process or, if there are many, in one process per core.
+"""The same work on many items, such as chunks of text: in this process or, if there are many, in one process per core.
 
-The other processes are fresh interpreters, which load neither PyTorch nor the calling program. They get pieces through
+The other processes are fresh interpreters, which load neither PyTorch nor the calling program. They get items through
 a pipe and answer through another one, and end when their pipe closes, whatever becomes of this process.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from translate.errors import DataError
 
-CHUNK = 10_000  # lines in a piece
+CHUNK = 10_000  # lines
 FEWER = "let this run use fewer cores (on Linux: taskset -c 0,1 python …)"
 MIN_ITEMS = 10  # with fewer, processes take longer to start than they save
 
@@ -38,27 +38,27 @@ def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     return iter(lambda: list(islice(rest, size)), [])
 
 
-def mapped(work: Callable[[A], B], pieces: Iterable[A], doing: str) -> Generator[B, None, None]:
-    """The results of `work` for all pieces, in order. Close the generator if you do not exhaust it.
+def mapped(work: Callable[[A], B], items: Iterable[A], doing: str) -> Generator[B, None, None]:
+    """The results of `work` for all items, in order. Close the generator if you do not exhaust it.
 
-    `work`, the pieces and the results are pickled; `doing` describes the work in the log.
+    `work`, the items and the results are pickled; `doing` describes the work in the log.
 
     Raises:
         DataError: one of the processes was killed, or has run out of memory.
     """
     count = cores()
-    rest = iter(pieces)
+    rest = iter(items)
     first = list(islice(rest, MIN_ITEMS if count > 1 else 0))
     if len(first) < MIN_ITEMS:
-        return (work(piece) for piece in chain(first, rest))
+        return (work(item) for item in chain(first, rest))
     log.info("%s in %d processes", doing, count)
     return in_processes(work, chain(first, rest), count)
 
 
-def in_processes(work: Callable[[A], B], pieces: Iterator[A], count: int) -> Generator[B, None, None]:
-    """The results of `work` for all pieces, in order, from up to `count` processes; see `mapped`.
+def in_processes(work: Callable[[A], B], items: Iterator[A], count: int) -> Generator[B, None, None]:
+    """The results of `work` for all items, in order, from up to `count` processes; see `mapped`.
 
-    Each of them always has a piece in work, or the result of one ready.
+    Each of them always has an item in work, or the result of one ready.
     """
     workers: list[_Worker] = []
     busy: deque[_Worker] = deque()
@@ -67,14 +67,14 @@ def in_processes(work: Callable[[A], B], pieces: Iterator[A], count: int) -> Gen
             for _ in range(count):
                 workers.append(_Worker())
         if not workers:
-            yield from map(work, pieces)
+            yield from map(work, items)
         for worker in workers:  # Only after starting all: this may block until the worker is up and reads.
             worker.ask(work)
-        for number, piece in enumerate(pieces):
+        for number, item in enumerate(items):
             if len(busy) == len(workers):
                 yield busy.popleft().answer()
             worker = workers[number % len(workers)]  # the one that has just answered, and is now idle
-            worker.ask(piece)
+            worker.ask(item)
             busy.append(worker)
         for worker in busy:
             yield worker.answer()
@@ -84,7 +84,7 @@ def in_processes(work: Callable[[A], B], pieces: Iterator[A], count: int) -> Gen
 
 
 class _Worker:
-    """A worker process. The first thing it is sent is the work, and then pieces, each of which it answers."""
+    """A worker process. The first thing it is sent is the work, and then items, each of which it answers."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", START, *sys.path]
@@ -130,14 +130,14 @@ answer_all()
 
 
 def answer_all() -> None:
-    """The main loop of a worker process: read the work and then pieces from standard input, and write the results."""
+    """The main loop of a worker process: read the work and then items from standard input, and write the results."""
     with suppress(EOFError, BrokenPipeError), os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)  # Standard output becomes standard error: nothing printed is taken for an answer.
         work = pickle.load(sys.stdin.buffer)
         while True:
-            piece = pickle.load(sys.stdin.buffer)
+            item = pickle.load(sys.stdin.buffer)
             try:
-                answer = work(piece)
+                answer = work(item)
             except Exception as error:
                 answer = error
             pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
