@@ -15,8 +15,8 @@ class EncoderConfig(Section):
     d_model: Width = Field(
         256, description="Width of the model (hidden size): length of the vector of each token between the blocks."
     )
-    ffn: Size = Field(1024, description="Width of the hidden layer in the feed-forward blocks.")
-    encoder_layers: Depth = Field(3, description="Number of encoder blocks.")
+    ffn: Size = Field(1024, description="Width of the hidden layer in the feed-forward sub-layers.")
+    encoder_layers: Depth = Field(3, description="Number of layers (blocks) of the encoder.")
     heads: Size = Field(
         8, description="Number of attention heads. Must divide d_model unless both d_qk and d_v are given."
     )
@@ -32,12 +32,12 @@ class EncoderConfig(Section):
     )
     dropout: Share = Field(0.1, description="Dropout on the embeddings and on the output of every sub-layer.")
     attention_dropout: Share = Field(0.0, description="Dropout on the attention weights.")
-    ffn_dropout: Share = Field(0.0, description="Dropout inside the feed-forward block, after the activation.")
+    ffn_dropout: Share = Field(0.0, description="Dropout inside the feed-forward sub-layer, after the activation.")
     norm: Literal["pre", "post"] = Field(
         "pre", description="pre: layer norm before each sub-layer. post: layer norm after its residual sum."
     )
     activation: Literal["relu", "gelu"] = Field(
-        "relu", description="Activation in the feed-forward blocks. gelu: Hendrycks and Gimpel (2016)."
+        "relu", description="Activation in the feed-forward sub-layers. gelu: Hendrycks and Gimpel (2016)."
     )
     positions: Literal["sinusoidal", "learned", "rotary"] = Field(
         "sinusoidal",
@@ -82,7 +82,7 @@ class TransformerConfig(EncoderConfig):
     """The encoder-decoder transformer."""
 
     kind: Literal["transformer"] = Field("transformer", description="Encoder and decoder; translates.")
-    decoder_layers: Depth = Field(3, description="Number of decoder blocks.")
+    decoder_layers: Depth = Field(3, description="Number of layers (blocks) of the decoder.")
     tie: Literal["none", "target", "all"] = Field(
         "target",
         description="Which weights are shared. target: the target embedding is the output projection. all: the source "

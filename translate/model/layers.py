@@ -1,7 +1,7 @@
-"""The blocks of encoder and decoder, put together from attention, feed-forward and residual connections.
+"""The layers (blocks) of encoder and decoder, put together from attention, feed-forward and residual connections.
 
 Dimension letters in names: B sentences, S source positions, T target positions, D model width, F hidden width of a
-feed-forward block, M rows of a matrix product: B · T positions, padded (see `PaddedRows`).
+feed-forward sub-layer, M rows of a matrix product: B · T positions, padded (see `PaddedRows`).
 """
 
 from torch import Tensor, nn
