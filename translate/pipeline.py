@@ -17,7 +17,7 @@ from translate.errors import ConfigError
 from translate.evaluation.validation import LabelValidator, TranslationValidator, Validator
 from translate.model_file import SavedModel
 from translate.runs.folder import RunFolder, open_folder
-from translate.runs.messages import describe, log_start, warn_of_settings
+from translate.runs.messages import describe_training, log_start, warn_of_settings
 from translate.runs.preparing import PreparedText, helpers_for, plan_batches, prepare_text, training_set, with_max_ratio
 from translate.runs.result import BestModel, finish, origin
 from translate.runs.resuming import START, is_place, progress_to_resume, refuse_changed_settings
@@ -133,7 +133,7 @@ def train_together(
     begin = run.go_on if resume else run.begin
     processes.on_first(lambda: begin(dump_config(asked)))
     warn_of_settings(config, trainer)
-    log.info("%s", describe(learner, text.codecs, config.text.joint_vocabulary))
+    log.info("%s", describe_training(learner, text.codecs, config.text.joint_vocabulary))
     resumed_after = trainer.progress.step
     seconds = {"text_seconds": text_seconds, **run_trainer(trainer, run, writer)}
     seconds["seconds"] = time.perf_counter() - started

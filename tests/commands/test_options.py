@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from translate.commands.evaluate import describe
+from translate.commands.evaluate import describe_search
 from translate.commands.options import SearchOptions, add_search_options
 from translate.config.decoding import OF_VALIDATION, OWN_SETTINGS, DecodingConfig
 
@@ -40,7 +40,7 @@ def test_options_of_other_toolkits_get_advice(option: str, advice: str, capsys: 
 
 
 def test_every_kind_of_search_is_described_in_other_words() -> None:
-    assert len({describe(DecodingConfig(search=search)) for search in SEARCHES}) == len(SEARCHES)
+    assert len({describe_search(DecodingConfig(search=search)) for search in SEARCHES}) == len(SEARCHES)
 
 
 def test_settings_of_one_search_are_known_as_such() -> None:

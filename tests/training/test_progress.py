@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from translate.optimization.loss import Sums
-from translate.training.progress import Progress, Validation, describe, perplexity
+from translate.training.progress import Progress, Validation, describe_validation, perplexity
 
 
 def read_back(progress: Progress) -> Progress:
@@ -78,5 +78,5 @@ def test_the_perplexity_of_a_model_that_is_blown_up_is_a_number() -> None:
 
 def test_a_warning_of_a_validation_is_shown() -> None:
     validation = Validation(1.0, 0.5, {}, truncated=0, summary="", warning="all alike", samples=[])
-    shown = describe({"epoch": 1.0, "step": 2, "best": False}, validation)
+    shown = describe_validation({"epoch": 1.0, "step": 2, "best": False}, validation)
     assert shown.endswith("\n  warning: all alike")

@@ -88,7 +88,7 @@ def evaluate(args: argparse.Namespace) -> None:
     references = dict(further_references(path, text) for path in others)
     warn_of_text(text, list(references.values()), translator)
     settings = settings_of(translator, args)
-    how = "" if translator.predicts_labels else f"; {describe(settings)}"
+    how = "" if translator.predicts_labels else f"; {describe_search(settings)}"
     log.info("%s: %s, %s%s", text.name, text.counted(len(text.source)), text.variant, how)
     if another := another_report(report, text, list(references), settings, translator):
         log.warning("overwriting %s, a report for %s; to keep both, use --json FILE.json", report, another)
@@ -231,7 +231,7 @@ def another_report(
     return " and ".join(key for key in now if now[key] != then[key]) or None
 
 
-def describe(settings: "DecodingConfig") -> str:
+def describe_search(settings: "DecodingConfig") -> str:
     """The search, in a few words."""
     match settings.search:
         case "greedy":

@@ -22,7 +22,7 @@ def log_start(config: Config, start: SavedModel, text: PreparedText) -> None:
     log.info("starting from %s%s", config.training.start_from, same)
 
 
-def describe(learner: Learner, codecs: tuple[Codec, Codec], joint: bool) -> str:
+def describe_training(learner: Learner, codecs: tuple[Codec, Codec], joint: bool) -> str:
     """What is trained, and on what."""
     parameters = sum(parameter.numel() for parameter in learner.model.parameters())
     processes, workers = learner.processes.count, learner.update.workers

@@ -12,7 +12,7 @@ from typing import Protocol
 from translate.errors import DataError
 from translate.model.build import Model
 from translate.training.learner import Learner
-from translate.training.progress import Validation, describe, perplexity
+from translate.training.progress import Validation, describe_validation, perplexity
 from translate.training.snapshots import Snapshots
 
 Validate = Callable[[Model], Validation]
@@ -113,7 +113,7 @@ class ModelSelection:
         seconds = time.perf_counter() - started
         self.seconds += seconds
         self.learner.metrics.write(kind, values, {"seconds": seconds})
-        self.learner.bar.say(describe(values, validation))
+        self.learner.bar.say(describe_validation(values, validation))
         return better
 
     def _validation_of(self, model: Model) -> Validation:

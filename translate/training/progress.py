@@ -102,7 +102,7 @@ def for_json(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def describe(values: dict[str, Any], validation: Validation) -> str:
+def describe_validation(values: dict[str, Any], validation: Validation) -> str:
     """A validation for people to read: the metrics, the samples, and the warning, if any."""
     lines = [
         f"epoch {values['epoch']:.4g}, update {values['step']}: validation {validation.summary}"
