@@ -7,7 +7,7 @@ import pytest
 
 from translate.commands.evaluate import describe_search
 from translate.commands.options import SearchOptions, add_search_options
-from translate.config.decoding import OF_VALIDATION, OWN_SETTINGS, DecodingConfig
+from translate.config.decoding import OWN_SETTINGS, VALIDATION_SETTINGS, DecodingConfig
 
 SEARCHES = get_args(DecodingConfig.model_fields["search"].annotation)
 
@@ -48,4 +48,4 @@ def test_settings_of_one_search_are_known_as_such() -> None:
     sampling = {name for name, field in fields.items() if str(field.description).startswith("Sampling: ")}
     assert OWN_SETTINGS["sample"] == sampling
     assert OWN_SETTINGS.keys() == {*SEARCHES} - {"greedy"}
-    assert set().union(*OWN_SETTINGS.values(), OF_VALIDATION, {"search", "batch_tokens"}) == fields.keys()
+    assert set().union(*OWN_SETTINGS.values(), VALIDATION_SETTINGS, {"search", "batch_tokens"}) == fields.keys()

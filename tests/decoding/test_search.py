@@ -14,7 +14,7 @@ from torch import Tensor
 
 from translate.config.decoding import MAX_RATIO, DecodingConfig
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.limits import MIN_RATIO, batch_tokens, ratio_for
+from translate.decoding.limits import MIN_RATIO, batch_tokens, estimate_max_ratio
 from translate.decoding.search import search
 from translate.model.build import POSITIONS
 from translate.system.interrupt import Interrupted
@@ -315,25 +315,25 @@ def test_search_leaves_the_model_fit_for_training(search_by: str) -> None:
 
 def test_training_text_says_how_long_translations_may_be() -> None:
     sources, targets = np.array([10] * 200), np.array([12] * 200)
-    assert ratio_for(sources, targets, 10) == MIN_RATIO
-    assert ratio_for(sources, targets * 4, 10) == pytest.approx(1.5 * 3.8)
-    assert ratio_for(np.ones(200), targets * 4, 10) == pytest.approx(1.5 * 38)  # whole sentences as one token
-    assert ratio_for(np.ones(200), targets * 1000, 10) == MAX_RATIO
+    assert estimate_max_ratio(sources, targets, 10) == MIN_RATIO
+    assert estimate_max_ratio(sources, targets * 4, 10) == pytest.approx(1.5 * 3.8)
+    assert estimate_max_ratio(np.ones(200), targets * 4, 10) == pytest.approx(1.5 * 38)  # whole sentences as one token
+    assert estimate_max_ratio(np.ones(200), targets * 1000, 10) == MAX_RATIO
     targets[7] = 1000  # one odd pair
-    assert ratio_for(sources, targets, 10) == MIN_RATIO
+    assert estimate_max_ratio(sources, targets, 10) == MIN_RATIO
 
 
 def test_an_empty_source_and_a_number_that_is_not_round_make_a_ratio() -> None:
-    assert ratio_for(np.array([0, 7]), np.array([14, 14]), 0) == 20.8
-    assert ratio_for(np.array([7]), np.array([23]), 0) == 4.9
+    assert estimate_max_ratio(np.array([0, 7]), np.array([14, 14]), 0) == 20.8
+    assert estimate_max_ratio(np.array([7]), np.array([23]), 0) == 4.9
 
 
 def test_one_pair_in_a_hundred_may_be_longer_than_translations_get() -> None:
     sources, targets = np.full(1000, 10), np.full(1000, 10)
     targets[:20] = 60  # Two in a hundred count,
-    assert ratio_for(sources, targets, 0) == 9.0
+    assert estimate_max_ratio(sources, targets, 0) == 9.0
     targets[5:] = 10  # and one in two hundred does not.
-    assert ratio_for(sources, targets, 0) == MIN_RATIO
+    assert estimate_max_ratio(sources, targets, 0) == MIN_RATIO
 
 
 @pytest.mark.parametrize("search_by", SEARCHES)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from translate.data.lines import Text
     from translate.translator import Translation, Translator
 
-OF_SCORING = {"max_source", "batch_tokens"}  # settings of the section `decoding` that --score has, too
+SCORING_SETTINGS = {"max_source", "batch_tokens"}  # settings of the section `decoding` that --score has, too
 
 log = logging.getLogger("translate")
 
@@ -153,7 +153,7 @@ def refuse_idle_options(args: argparse.Namespace) -> None:
     """ConfigError if options of translating are given along with --score."""
     from translate.config.decoding import DecodingConfig
 
-    of_translating = ("n_best", *(name for name in DecodingConfig.model_fields if name not in OF_SCORING))
+    of_translating = ("n_best", *(name for name in DecodingConfig.model_fields if name not in SCORING_SETTINGS))
     if args.score and (idle := [name for name in of_translating if getattr(args, name, None) is not None]):
         options = " and ".join(f"--{name.replace('_', '-')}" for name in idle)
         raise ConfigError(f"--score translates nothing: leave out {options}")

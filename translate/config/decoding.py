@@ -11,7 +11,7 @@ OWN_SETTINGS = {
     "beam": {"beam_size", "length_penalty"},
     "sample": {"temperature", "top_k", "seed"},
 }
-OF_VALIDATION = {"max_ratio", "max_extra", "max_source"}
+VALIDATION_SETTINGS = {"max_ratio", "max_extra", "max_source"}
 MAX_RATIO = 1000.0  # of a translation's length to its source's: a model that never writes an end would go on for hours
 
 

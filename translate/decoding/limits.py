@@ -37,7 +37,7 @@ def max_scored_length(model: Model | Ensemble, config: DecodingConfig) -> int:
     return min(max_length, model.max_length - 1)
 
 
-def ratio_for(sources: NDArray[np.integer], targets: NDArray[np.integer], max_extra: int) -> float:
+def estimate_max_ratio(sources: NDArray[np.integer], targets: NDArray[np.integer], max_extra: int) -> float:
     """The `max_ratio` that leaves translations enough room, from the lengths of training targets and their sources.
 
     A Chinese character takes several letters in English, so the usual limit would cut off nearly all translations.

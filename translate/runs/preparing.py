@@ -23,7 +23,7 @@ from translate.data.corpus import TextInMemory, TextPair
 from translate.data.dataset import Dataset
 from translate.data.resegmented import ResegmentedDataset
 from translate.data.selection import upsample_pairs
-from translate.decoding.limits import MIN_RATIO, ratio_for
+from translate.decoding.limits import MIN_RATIO, estimate_max_ratio
 from translate.evaluation.score_warnings import blanks_warning, processed_warnings, text_warnings
 from translate.model.build import Model
 from translate.model_file import SavedModel
@@ -97,7 +97,7 @@ def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
     if config.decoding.max_ratio is not None:
         return config
     lengths = plan.source_lengths[plan.indices], plan.target_lengths[plan.indices]
-    ratio = ratio_for(*lengths, config.decoding.max_extra)
+    ratio = estimate_max_ratio(*lengths, config.decoding.max_extra)
     if ratio > MIN_RATIO:
         log.info("decoding.max_ratio set to %g: training pairs have many target tokens per source token", ratio)
     return config.model_copy(update={"decoding": config.decoding.model_copy(update={"max_ratio": ratio})})

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from translate.config.decoding import OF_VALIDATION, DecodingConfig
+from translate.config.decoding import VALIDATION_SETTINGS, DecodingConfig
 from translate.config.loading import config_from_dict, config_to_dict, differences
 from translate.config.schema import Config
 from translate.config.training import FixedLengthScheduleConfig, TrainingConfig
@@ -35,7 +35,7 @@ PLACES = (
 FREE_TO_CHANGE = (
     *PLACES,
     "processes",
-    *(f"decoding.{name}" for name in DecodingConfig.model_fields if name not in OF_VALIDATION),
+    *(f"decoding.{name}" for name in DecodingConfig.model_fields if name not in VALIDATION_SETTINGS),
     "training.activation_checkpointing",
     "training.checkpoint_every",
     "training.keep_last",
