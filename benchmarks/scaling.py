@@ -82,7 +82,8 @@ def one_process(args: argparse.Namespace) -> None:
         )
         metrics = MetricsLog(Path(folder) / "metrics.jsonl")
         last, seconds, tokens = trainer.total_steps, 0.0, 0
-        for trainer.total_steps in (last // 2, last):  # The first pass warms up.
+        for total_steps in (last // 2, last):  # The first pass warms up.
+            trainer.total_steps = total_steps
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
             with trainer.guard, contextlib.redirect_stderr(io.StringIO()):
                 trainer.train(metrics, NoBar())
