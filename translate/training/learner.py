@@ -15,7 +15,7 @@ from translate.optimization.recompute import recompute_blocks
 from translate.system.allocation import explained_lack_of_memory
 from translate.system.interrupt import InterruptGuard
 from translate.training.abandon import let_blocks_check
-from translate.training.memory import Lasting, human_size, lasting_memory, remedies
+from translate.training.memory import LastingMemory, human_size, lasting_memory, remedies
 from translate.training.progress import Progress, total_steps
 from translate.training.tracking import Bar, MetricsLog, NoBar, NoMetrics
 
@@ -64,7 +64,7 @@ class Learner:
         """How many processes share the memory of the device."""
         return self.processes.local_count if self.device.type == "cpu" else 1
 
-    def lasting_memory(self) -> Lasting:
+    def lasting_memory(self) -> LastingMemory:
         """What training takes however small the batches are."""
         return lasting_memory(self.model, self.update.optimizers, self.config, self.device, self.update.workers)
 

@@ -67,7 +67,7 @@ def storages(values: Any) -> Iterable[torch.UntypedStorage]:
 
 
 @dataclass(frozen=True)
-class Lasting:
+class LastingMemory:
     """The memory that training holds from one update to the next; activations are not part of it.
 
     Args:
@@ -85,7 +85,7 @@ def lasting_memory(
     config: TrainingConfig,
     device: torch.device,
     workers: int = 1,
-) -> Lasting:
+) -> LastingMemory:
     """What `model` and its optimizers take once they have made an update and their states are written.
 
     It assumes that there are no gradients yet; there may or may not be optimizer state.
@@ -102,7 +102,7 @@ def lasting_memory(
     copies_of_weights = 2 + (config.average_last is not None)
     copies = unsharded_moments + copies_of_weights * unsharded_weights if device.type == "cpu" else 0
     parts = {"weights": weights, "gradients": workers * weights, "optimizer": moments, "write buffers": copies}
-    return Lasting(parts, workers * weights + moments - min(present, moments) + copies)
+    return LastingMemory(parts, workers * weights + moments - min(present, moments) + copies)
 
 
 def shard_bytes(tensors: Iterable[Tensor]) -> int:
