@@ -407,7 +407,7 @@ def test_processes_encode_a_text_in_turn(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     cache = Opened(tmp_path)
-    held = cache.cache._written(f"{cache_module._text_name(cache.codecs, TRAIN)}-source-ids.npy")
+    held = cache.cache._new_file(f"{cache_module._text_name(cache.codecs, TRAIN)}-source-ids.npy")
     held.__enter__()  # as a killed process leaves it
     (left,) = tmp_path.glob(".text-*/")
     cache.dataset(TRAIN)
@@ -436,7 +436,7 @@ def test_without_locks_it_may_be_of_a_process_at_work(tmp_path: Path, monkeypatc
     encode, started = CorpusCache._encode, Event()
 
     def slowly(self: CorpusCache, name: str, *arguments: Any) -> list[str]:
-        with self._written(f"{name}-of-this-process"):
+        with self._new_file(f"{name}-of-this-process"):
             started.set()
             time.sleep(0.2)
             return encode(self, name, *arguments)

@@ -115,8 +115,8 @@ class CorpusCache:
     def _encode(self, name: str, codec: Codec, lines: Text, text: str) -> list[str]:
         """Write the arrays of one side while its lines are read, and return their digests."""
         with (
-            self._written(f"{name}-ids.npy") as ids_file,
-            self._written(f"{name}-offsets.npy") as offsets_file,
+            self._new_file(f"{name}-ids.npy") as ids_file,
+            self._new_file(f"{name}-offsets.npy") as offsets_file,
             closing(encoded_chunks(codec, lines)) as chunks,
         ):
             ids, offsets = ArrayWriter(ids_file, id_type(codec)), ArrayWriter(offsets_file, np.int64)
@@ -157,7 +157,7 @@ class CorpusCache:
         versions = {package: _version(package) for codec in codecs for package in codec.tokenizer.packages}
         packages = {package: version for package, version in versions.items() if version is not None}
         entry = json.dumps({"digest": _digest(content), "packages": packages, "content": content})
-        with self._written(f"{name}.json") as file:
+        with self._new_file(f"{name}.json") as file:
             file.write(entry.encode())
 
     def _mapped(self, name: str, codecs: tuple[Codec, Codec], content: Any) -> Dataset:
@@ -175,7 +175,7 @@ class CorpusCache:
         )
 
     @contextmanager
-    def _written(self, name: str) -> Iterator[BinaryIO]:
+    def _new_file(self, name: str) -> Iterator[BinaryIO]:
         """A file to write, which gets this name in the folder once it is complete."""
         with self._writing(), atomic_open(self._folder / name) as file:
             yield file
