@@ -159,7 +159,7 @@ def test_layers_and_algorithms_know_no_config() -> None:
     readers = {module for module in MODULES if any(stage(used) == "config" for used in used_by(module))}
     assert {module for module in readers if stage(module) == "model"} == {"model/build"}
     searching = {module for module in readers if stage(module) == "decoding"}
-    assert searching == {"decoding/search", "decoding/limits", "decoding/batch_size", "decoding/rescore"}
+    assert searching == {"decoding/search", "decoding/limits", "decoding/batch_size", "decoding/teacher_forcing"}
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if {module, stage(module)} & WITHOUT_TORCH])

@@ -15,7 +15,7 @@ from saved_models import ENGLISH, GERMAN, save_model
 import translate
 from translate import Translator
 from translate.config.data import ParallelFilterConfig
-from translate.decoding.rescore import log_probabilities
+from translate.decoding.teacher_forcing import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
 from translate.model.transformer import Transformer
 from translate.model_file import SavedModel

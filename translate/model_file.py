@@ -17,7 +17,7 @@ from translate.config.schema import Config
 from translate.errors import CheckpointError, ConfigError
 from translate.model.build import Model, build_model
 from translate.system.storage import read_tensors, write_tensors
-from translate.text.codec import Codec
+from translate.text.codec import Codec, Codecs
 
 FORMAT = "translate model 1"
 
@@ -31,6 +31,10 @@ class SavedModel:
     target: Codec = field(repr=False)
     weights: dict[str, Tensor] = field(repr=False)
     about: dict[str, Any]
+
+    @property
+    def codecs(self) -> Codecs:
+        return Codecs(self.source, self.target)
 
     def save(self, path: str | Path) -> None:
         """Write the file. CheckpointError if that fails, or if there are no weights."""

@@ -209,7 +209,7 @@ def build_validator(config: Config, text: PreparedText, check: Callable[[], None
     return kind(
         text=text.valid,
         dataset=text.valid_set,
-        target=text.codecs[1],
+        target=text.codecs.target,
         decoding=config.decoding,
         samples=config.training.samples,
         batch=config.training.batch,

@@ -17,8 +17,8 @@ from translate.decoding.batch_size import AdaptiveBatchSize
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.hypothesis import Hypothesis
 from translate.decoding.limits import max_scored_length, max_source_length
-from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
+from translate.decoding.teacher_forcing import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError
 from translate.line_warnings import Limits, warn_of_sources, warn_of_targets
 from translate.model_file import SavedModel

@@ -26,7 +26,7 @@ from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.dataset import Dataset
 from translate.data.digest import text_sha256
 from translate.errors import ConfigError, DataError
-from translate.text.codec import Codec
+from translate.text.codec import Codec, Codecs
 from translate.text.vocabulary import Vocabulary
 from translate.text.words import WordTokenizer, _spacy_tokenizer
 
@@ -424,7 +424,7 @@ def test_entries_of_another_format_are_not_read(tmp_path: Path, monkeypatch: pyt
 def test_ids_beyond_two_bytes_are_kept(tmp_path: Path) -> None:
     words = [f"w{number}" for number in range(2**16)]
     codec = Codec(WordTokenizer("de"), Vocabulary(tuple(words)))
-    dataset = CorpusCache(tmp_path).dataset((codec, codec), parallel(words[-1:], words[-1:]))
+    dataset = CorpusCache(tmp_path).dataset(Codecs(codec, codec), parallel(words[-1:], words[-1:]))
     assert dataset.source[0].tolist() == dataset.target[0].tolist() == [2**16 + 3]
 
 

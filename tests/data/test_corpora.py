@@ -14,7 +14,7 @@ from translate.data.corpora import corpora_of, encode_other_splits
 from translate.data.selection import upsample_pairs
 from translate.errors import DataError
 from translate.system.paths import project_root
-from translate.text.codec import Codec
+from translate.text.codec import Codec, Codecs
 from translate.text.labels import LabelTokenizer
 from translate.text.vocabulary import Vocabulary
 
@@ -192,5 +192,5 @@ def test_splits_with_labels_that_the_model_knows_are_encoded(tmp_path: Path) -> 
     for split, label in {"train": "x", "val": "x", "a": "y", "b": "z"}.items():
         (tmp_path / f"{split}.tsv").write_text(f"{label}\tx\n", encoding="utf-8")
     text, cache = corpora_of(LabelledDataConfig(root=tmp_path), LABELS), CorpusCache(tmp_path / "cache")
-    encode_other_splits(text, cache, (LABELS, LABELS))
+    encode_other_splits(text, cache, Codecs(LABELS, LABELS))
     assert len(list((tmp_path / "cache").glob("text-*.json"))) == 1

@@ -15,14 +15,14 @@ from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset
 from translate.data.digest import text_sha256
 from translate.data.resegmented import ResegmentedDataset, ResegmentedPairs, Side
-from translate.text.codec import Codec
+from translate.text.codec import Codecs
 from translate.text.vocabulary import BOS, EOS
 
 GERMAN = ["der alte Hund bellt", "", "die alte Katze bellt nicht, der alte Hund bellt"] * 4
 ENGLISH = ["the old dog barks", "", "the old cat doesn't bark, the old dog barks"] * 4
 TEXT = TextInMemory("train", GERMAN, ENGLISH, text_sha256(GERMAN), text_sha256(ENGLISH), "made up")
 
-Encoded = tuple[Dataset, tuple[Codec, Codec]]
+Encoded = tuple[Dataset, Codecs]
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import torch
 from small_models import VOCABULARY, config, next_log_probs, random_model, random_sources
 
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.rescore import log_probabilities
 from translate.decoding.search import search
+from translate.decoding.teacher_forcing import log_probabilities
 from translate.model.positions import NO_LIMIT
 from translate.text.vocabulary import BOS, EOS
 

@@ -21,7 +21,7 @@ def test_the_first_update_has_its_loss_with_label_smoothing_and_without(tiny: Ti
     run = train(tiny.config("model.dropout=0", *(f"training.{setting}" for setting in training)))
     saved = SavedModel.load(run.model)
     text = open_split(tiny.corpus, "train", "de", "en").in_memory()
-    pairs = CorpusCache(tiny.corpus / "cache").dataset((saved.source, saved.target), text)
+    pairs = CorpusCache(tiny.corpus / "cache").dataset(saved.codecs, text)
     batch = make_batch(pairs, range(len(pairs)))
     with torch.no_grad():
         logits_NV = saved.model()(batch.source_BS, batch.source_mask_BS, batch.target_BT, batch.target_mask_BT)

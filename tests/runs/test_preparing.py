@@ -24,7 +24,10 @@ def test_text_that_differs_in_anything_has_another_identity(tmp_path: Path) -> N
         same,
         *(replace(same, train=train) for train in (*changed, replace(text, parts=(TextPart("a", 1, 2),)))),
         *(replace(same, valid=valid) for valid in changed),
-        *(replace(same, codecs=pair) for pair in ((others[0], codecs[1]), (codecs[0], others[1]))),
+        *(
+            replace(same, codecs=pair)
+            for pair in (codecs._replace(source=others.source), codecs._replace(target=others.target))
+        ),
     ]
     assert len({str(each.identity()) for each in found}) == 8
 

@@ -19,7 +19,7 @@ from translate.system import pool
 from translate.text import build
 from translate.text.build import build_codecs
 from translate.text.casing import Truecaser
-from translate.text.codec import Codec
+from translate.text.codec import Codec, Codecs
 from translate.text.spacing import Spacing
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
@@ -27,7 +27,7 @@ GERMAN = ["Der Hund schläft.", "Die Katze schläft, der Hund bellt.", "Ein Hund
 ENGLISH = ["The dog sleeps.", "The cat sleeps, the dog barks.", "A dog doesn't sleep!"]
 
 
-def codecs(**settings: object) -> tuple[Codec, Codec]:
+def codecs(**settings: object) -> Codecs:
     joint = settings.pop("joint_vocabulary", False)
     config = TextConfig.model_validate({"tokenizer": {"kind": "word", **settings}, "joint_vocabulary": joint})
     return build_codecs(config, ("de", "en"), GERMAN, ENGLISH)
@@ -256,7 +256,7 @@ def test_words_counted_by_several_processes_are_the_same(monkeypatch: pytest.Mon
     assert [codec.to_dict() for codec in codecs_of_many_lines()] == expected
 
 
-def codecs_of_many_lines() -> tuple[Codec, Codec]:
+def codecs_of_many_lines() -> Codecs:
     german, english = ([f"{line} ({n % 90})" for n in range(100) for line in lines] for lines in (GERMAN, ENGLISH))
     return build_codecs(TextConfig(), ("de", "en"), [*german, *(line.replace(".", " .") for line in german)], english)
 
@@ -270,12 +270,12 @@ def training_text(multi30k: Path) -> TextInMemory:
 
 
 @pytest.fixture(scope="module")
-def real_codecs(training_text: TextInMemory) -> tuple[Codec, Codec]:
+def real_codecs(training_text: TextInMemory) -> Codecs:
     return build_codecs(TextConfig(), ("de", "en"), training_text.source, training_text.target)
 
 
 @pytest.mark.slow
-def test_the_published_table(training_text: TextInMemory, real_codecs: tuple[Codec, Codec]) -> None:
+def test_the_published_table(training_text: TextInMemory, real_codecs: Codecs) -> None:
     german, english = real_codecs
     assert (len(german.vocabulary), len(english.vocabulary)) == (19214, 10837)
     assert [BOS, *german.encode(training_text.source[:1])[0], EOS] == [
@@ -290,9 +290,7 @@ def test_the_published_table(training_text: TextInMemory, real_codecs: tuple[Cod
 @pytest.mark.parametrize(
     ("split", "exact"), [("train", (28849, 28993)), ("val", (1013, 1014)), ("test_2016_flickr", (999, 999))]
 )
-def test_share_of_exact_round_trips(
-    multi30k: Path, real_codecs: tuple[Codec, Codec], split: str, exact: tuple[int, int]
-) -> None:
+def test_share_of_exact_round_trips(multi30k: Path, real_codecs: Codecs, split: str, exact: tuple[int, int]) -> None:
     """The figures of docs/text.md."""
     text = open_split(multi30k, split, "de", "en").in_memory()
     for codec, lines, count in zip(real_codecs, (text.source, text.target), exact, strict=True):

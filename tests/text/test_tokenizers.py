@@ -14,7 +14,7 @@ from translate.config.keys import kind_of, sections_of
 from translate.config.text import TextConfig
 from translate.errors import CheckpointError
 from translate.text.build import build_codecs
-from translate.text.codec import Codec
+from translate.text.codec import Codec, Codecs
 from translate.text.tokenizers import TOKENIZERS, tokenizer_from_dict
 from translate.text.vocabulary import BOS, EOS, PAD, UNK
 
@@ -42,13 +42,11 @@ PLAIN = 4  # lines of the German text that hold nothing odd, and come back exact
 
 
 @cache
-def codecs(name: str, joint: bool = False) -> tuple[Codec, Codec]:
+def codecs(name: str, joint: bool = False) -> Codecs:
     return learn(name, ("de", "en"), GERMAN, ENGLISH, joint)
 
 
-def learn(
-    name: str, languages: tuple[str, str], source: list[str], target: list[str], joint: bool = False
-) -> tuple[Codec, Codec]:
+def learn(name: str, languages: tuple[str, str], source: list[str], target: list[str], joint: bool = False) -> Codecs:
     config = TextConfig.model_validate({"tokenizer": SETTINGS[name], "joint_vocabulary": joint})
     return build_codecs(config, languages, source, target)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from translate.config.text import TextConfig
 from translate.errors import ConfigError
 from translate.text.build import build_codecs
-from translate.text.codec import Codec
+from translate.text.codec import Codec, Codecs
 from translate.text.vocabulary import SPECIALS, UNK
 from translate.text.whitespace import WhitespaceTokenizer
 
@@ -19,7 +19,7 @@ INFLECTED = ["w a l k e d", "t a l k e d", "s i n g i n g"]
 FIRST = len(SPECIALS)
 
 
-def build(**tokenizer: object) -> tuple[Codec, Codec]:
+def build(**tokenizer: object) -> Codecs:
     settings = {"tokenizer": {"kind": "whitespace", **tokenizer}}
     return build_codecs(TextConfig.model_validate(settings), ("en", "en"), SPELLED, INFLECTED)
 

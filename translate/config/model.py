@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from translate.config.section import Conflict, Depth, PositiveFloat, Section, Share, Size, Width
+from translate.config.section import Conflict, Depth, Fraction, PositiveFloat, Section, Size, Width
 
 
 class EncoderConfig(Section):
@@ -30,9 +30,9 @@ class EncoderConfig(Section):
     qk_norm: bool = Field(
         False, description="Apply a layer norm to queries and keys in each head, which allows a higher learning rate."
     )
-    dropout: Share = Field(0.1, description="Dropout on the embeddings and on the output of every sub-layer.")
-    attention_dropout: Share = Field(0.0, description="Dropout on the attention weights.")
-    ffn_dropout: Share = Field(0.0, description="Dropout inside the feed-forward sub-layer, after the activation.")
+    dropout: Fraction = Field(0.1, description="Dropout on the embeddings and on the output of every sub-layer.")
+    attention_dropout: Fraction = Field(0.0, description="Dropout on the attention weights.")
+    ffn_dropout: Fraction = Field(0.0, description="Dropout inside the feed-forward sub-layer, after the activation.")
     norm: Literal["pre", "post"] = Field(
         "pre", description="pre: layer norm before each sub-layer. post: layer norm after its residual sum."
     )

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 # Types are strict, so "12" is no number. Paths and tuples are the exceptions, because YAML has only strings and lists.
 AnyPath = Annotated[Path, Field(strict=False)]
-Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]  # such as a probability; 1 would leave nothing
 PositiveInt = Annotated[int, Field(gt=0)]
 Size = Annotated[int, Field(ge=1, le=10_000_000)]  # of something held in memory as a whole
 Width = Annotated[int, Field(ge=1, le=65_536)]  # of vectors; a table of positions begins with hundreds of them

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from translate.config.section import Conflict, Section, Share, Size
+from translate.config.section import Conflict, Fraction, Section, Size
 
 Lowercase = Annotated[bool, Field(description="Lower-case the text before anything else.")]
 
@@ -92,7 +92,7 @@ class BpeTokenizerConfig(SubwordConfig):
     kind: Literal["bpe"] = Field("bpe", description="Byte-pair encoding.")
     min_freq: MergeFrequency = 2
     byte_fallback: ByteFallback = False
-    dropout: Share = Field(
+    dropout: Fraction = Field(
         0.0,
         description="BPE-dropout (Provilkov et al., 2020): leave out each merge with this probability during training, "
         "so that every epoch segments the text differently; try 0.1.",

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from translate.config.section import AnyPath, Conflict, Epsilon, PositiveFloat, PositiveInt, Section, Share
+from translate.config.section import AnyPath, Conflict, Epsilon, Fraction, PositiveFloat, PositiveInt, Section
 
-Betas = Annotated[tuple[Share, Share], Field(strict=False)]
+Betas = Annotated[tuple[Fraction, Fraction], Field(strict=False)]
 
 
 class BatchConfig(Section):
@@ -66,7 +66,7 @@ class MuonConfig(Section):
     lr: PositiveFloat = Field(
         3e-3, description="Peak learning rate of both optimizers: Muon's updates are scaled to AdamW's size."
     )
-    momentum: Share = Field(0.95, description="Decay of Muon's running mean of gradients.")
+    momentum: Fraction = Field(0.95, description="Decay of Muon's running mean of gradients.")
     betas: Betas = Field((0.9, 0.98), description="AdamW's decay of the running means.")
     eps: Epsilon = Field(1e-9, description="Added to AdamW's denominator.")
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(
@@ -139,7 +139,7 @@ class TrainingConfig(Section):
     schedule: Annotated[ScheduleConfig, Field(discriminator="kind")] = Field(
         InverseSqrtScheduleConfig(), description="How the learning rate changes from update to update."
     )
-    label_smoothing: Share = Field(
+    label_smoothing: Fraction = Field(
         0.1, description="Label smoothing: share of the target probability that is spread over all tokens."
     )
     r_drop: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(

@@ -30,7 +30,7 @@ from translate.errors import DataError
 from translate.system.files import atomic_open, wait_for_lock, writing
 from translate.system.paths import exists
 from translate.text.build import build_codecs
-from translate.text.codec import Codec
+from translate.text.codec import Codec, Codecs
 
 FORMAT = 6  # part of the hash in every name; raised when files change, or when the same settings give other tokens
 
@@ -50,7 +50,7 @@ class CorpusCache:
             writing, f"to the cache folder {folder}", DataError, "name another folder: data.cache=FOLDER"
         )
 
-    def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: TextPair) -> tuple[Codec, Codec]:
+    def codecs(self, config: TextConfig, languages: tuple[str, str | None], train: TextPair) -> Codecs:
         """The codecs of both languages, learned from `train` or its part for vocabularies; labels have no language.
 
         Raises:
@@ -72,12 +72,12 @@ class CorpusCache:
             self._write(name, [codec.to_dict() for codec in codecs], codecs)
         return codecs
 
-    def find(self, codecs: tuple[Codec, Codec], text: TextPair) -> Dataset | None:
+    def find(self, codecs: Codecs, text: TextPair) -> Dataset | None:
         """The encoded pairs of a text, memory-mapped, if they are here."""
         name = _text_name(codecs, text)
         return self._read(name, partial(self._mapped, name, codecs))
 
-    def dataset(self, codecs: tuple[Codec, Codec], text: TextPair) -> Dataset:
+    def dataset(self, codecs: Codecs, text: TextPair) -> Dataset:
         """The encoded pairs of a text, memory-mapped; encoded now if they are not here yet.
 
         Raises:
@@ -160,12 +160,12 @@ class CorpusCache:
         with self._new_file(f"{name}.json") as file:
             file.write(entry.encode())
 
-    def _mapped(self, name: str, codecs: tuple[Codec, Codec], content: Any) -> Dataset:
+    def _mapped(self, name: str, codecs: Codecs, content: Any) -> Dataset:
         """The encoded pairs whose digests are the `content` of an entry."""
         source, target = (
             self._mapped_side(f"{name}-{side}", digests) for side, digests in zip(SIDES, content, strict=True)
         )
-        return Dataset(source, target, labelled=codecs[1].holds_labels)
+        return Dataset(source, target, labelled=codecs.target.holds_labels)
 
     def _mapped_side(self, name: str, digests: Any) -> EncodedText:
         """What `_encode` has written, if it has these digests."""
@@ -181,14 +181,14 @@ class CorpusCache:
             yield file
 
 
-def _text_name(codecs: tuple[Codec, Codec], text: TextPair) -> str:
+def _text_name(codecs: Codecs, text: TextPair) -> str:
     hashes = [text.source_sha256, text.target_sha256]
     return f"text-{_digest([FORMAT, [codec.fingerprint for codec in codecs], hashes])}"
 
 
-def _parse_codecs(content: Any) -> tuple[Codec, Codec]:
+def _parse_codecs(content: Any) -> Codecs:
     source, target = content
-    return Codec.from_dict(source), Codec.from_dict(target)
+    return Codecs(Codec.from_dict(source), Codec.from_dict(target))
 
 
 def _digest(content: Any) -> str:

@@ -30,7 +30,7 @@ from translate.data.selection import select_pairs, select_texts
 from translate.data.splits import find_split, names_of_split, open_split, splits_in
 from translate.errors import ConfigError, DataError
 from translate.system.paths import demo_corpus, exists
-from translate.text.codec import Codec
+from translate.text.codec import Codec, Codecs
 
 log = logging.getLogger("translate")
 
@@ -239,7 +239,7 @@ def corpora_of(data: ParallelDataConfig | LabelledDataConfig, target: Codec | No
     return ParallelCorpora(data)
 
 
-def encode_other_splits(corpora: Corpora, cache: CorpusCache, codecs: tuple[Codec, Codec]) -> None:
+def encode_other_splits(corpora: Corpora, cache: CorpusCache, codecs: Codecs) -> None:
     """Put the splits of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
 
     Small ones first, up to MAX_BYTES_OF_TEST_SETS: larger ones are probably training text of other runs. One that

@@ -16,7 +16,7 @@ from translate.data.dataset import SIDES, Dataset, EncodedText, Gathered, Indice
 from translate.errors import DataError
 from translate.system.pool import in_processes
 from translate.text.bpe_dropout import BpeDropout
-from translate.text.codec import Codec
+from translate.text.codec import Codecs
 
 SAMPLE = 1000  # pairs, from the whole text, by which the effect of dropout on lengths is measured
 
@@ -106,7 +106,7 @@ class ResegmentedDataset:
     def __init__(
         self,
         dataset: Dataset,
-        codecs: tuple[Codec, Codec],
+        codecs: Codecs,
         *,
         dropout: float,
         max_tokens: int,

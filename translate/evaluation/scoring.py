@@ -80,7 +80,7 @@ def score(
     """
     saved = translator.saved
     cache = saved.config.data.cache
-    encoded = CorpusCache(cache).find((saved.source, saved.target), text) if cache else None
+    encoded = CorpusCache(cache).find(saved.codecs, text) if cache else None
     sources = saved.source.encode(text.source) if encoded is None else list(encoded.source)
     started = time.perf_counter()
     translations = [best[0] for best in translator.n_best_of_ids(sources, 1, settings)]

@@ -18,8 +18,8 @@ from translate.data.batching import Batch
 from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset
 from translate.decoding.batch_size import AdaptiveBatchSize
-from translate.decoding.rescore import teacher_forced
 from translate.decoding.search import search
+from translate.decoding.teacher_forcing import teacher_forced
 from translate.evaluation.accuracy import count_labels
 from translate.evaluation.bleu import bleu_tokenizer, corpus_bleu, corpus_chrf
 from translate.evaluation.score_warnings import DIVERGED, distinct_warning, form_warning

@@ -15,7 +15,7 @@ Schedule = Callable[[int], float]
 
 
 def build_schedule(config: ScheduleConfig, *, total_steps: int) -> Schedule:
-    """Share of the peak rate at update 1, 2, … `total_steps`; all rise linearly for `warmup_steps` updates."""
+    """Fraction of the peak rate at update 1, 2, … `total_steps`; all rise linearly for `warmup_steps` updates."""
     warmup = config.warmup_steps
 
     def decay(step: int) -> float:

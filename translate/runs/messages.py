@@ -9,7 +9,7 @@ from translate.config.schema import Config
 from translate.model_file import SavedModel
 from translate.runs.preparing import PreparedText
 from translate.system.precision import name_of
-from translate.text.codec import Codec
+from translate.text.codec import Codec, Codecs
 from translate.training.learner import Learner
 from translate.training.trainer import Trainer
 
@@ -22,7 +22,7 @@ def log_start(config: Config, start: SavedModel, text: PreparedText) -> None:
     log.info("starting from %s%s", config.training.start_from, same)
 
 
-def describe_training(learner: Learner, codecs: tuple[Codec, Codec], joint: bool) -> str:
+def describe_training(learner: Learner, codecs: Codecs, joint: bool) -> str:
     """What is trained, and on what."""
     parameters = sum(parameter.numel() for parameter in learner.model.parameters())
     processes, workers = learner.processes.count, learner.update.workers

@@ -28,7 +28,7 @@ from translate.evaluation.score_warnings import blanks_warning, processed_warnin
 from translate.model.build import Model
 from translate.model_file import SavedModel
 from translate.system.pool import cores
-from translate.text.codec import Codec
+from translate.text.codec import Codecs
 from translate.training.trainer import TrainingSet
 
 LINES_JUDGED = 1000  # of the training text, which may be large: whether it looks raw
@@ -43,7 +43,7 @@ class PreparedText:
 
     train: TextPair
     valid: TextInMemory
-    codecs: tuple[Codec, Codec]
+    codecs: Codecs
     train_set: Dataset
     valid_set: Dataset
 
@@ -65,7 +65,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     assert config.data.cache is not None, "load_config fills it in"
     cache = CorpusCache(config.data.cache)
     languages = config.data.source, config.data.target
-    codecs = (start.source, start.target) if start else cache.codecs(config.text, languages, train)
+    codecs = start.codecs if start else cache.codecs(config.text, languages, train)
     text = PreparedText(train, valid, codecs, cache.dataset(codecs, train), cache.dataset(codecs, valid))
     if not text.train_set.labelled:
         warn_of_translations(text, config)
@@ -73,7 +73,7 @@ def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
     if start:  # whose vocabularies were made from other text
         log_unknown_share(text.train_set, train)
     log_unknown_share(text.valid_set, valid)
-    encode_other_splits(corpora_of(config.data, codecs[1]), cache, codecs)
+    encode_other_splits(corpora_of(config.data, codecs.target), cache, codecs)
     return text
 
 
@@ -88,7 +88,7 @@ def warn_of_translations(text: PreparedText, config: Config) -> None:
     if config.decoding.max_source > max_tokens:  # Otherwise, validations read no more than that of any line.
         warn_of_long_lines(text.valid_set, valid, max_tokens)
     blank = blanks_warning(sum(not line.strip() for line in valid.target), len(valid.target))
-    for warning in filter(None, (blank, *text_warnings(valid.source, valid.target, text.codecs[1].language))):
+    for warning in filter(None, (blank, *text_warnings(valid.source, valid.target, text.codecs.target.language))):
         log.warning("%s: %s", valid.name, warning)
 
 

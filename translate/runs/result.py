@@ -18,7 +18,7 @@ from translate.runs.folder import RunFolder
 from translate.runs.preparing import PreparedText
 from translate.system.paths import commit
 from translate.system.precision import name_of
-from translate.text.codec import Codec
+from translate.text.codec import Codecs
 from translate.training.learner import Learner
 from translate.training.progress import Progress, Validation, for_json
 from translate.training.writer import Writer
@@ -32,7 +32,7 @@ class BestModel:
 
     path: Path
     config: Config
-    codecs: tuple[Codec, Codec]
+    codecs: Codecs
     about: dict[str, Any]
     writer: Writer
 

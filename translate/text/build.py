@@ -14,7 +14,7 @@ from pathlib import Path
 from translate.config.text import TextConfig, WhitespaceTokenizerConfig, WholeWordsConfig, WordTokenizerConfig
 from translate.errors import ConfigError
 from translate.system.pool import CHUNK, chunks, mapped
-from translate.text.codec import Codec, compose
+from translate.text.codec import Codec, Codecs, compose
 from translate.text.labels import LabelTokenizer
 from translate.text.piece_learning import Rereadable, learn_pieces
 from translate.text.spacing import SpacingCounts
@@ -31,7 +31,7 @@ Sides = list[tuple[str, Iterable[str]]]  # for each side, its language code, whi
 
 def build_codecs(
     config: TextConfig, languages: tuple[str, str | None], source: Iterable[str], target: Iterable[str]
-) -> tuple[Codec, Codec]:
+) -> Codecs:
     """The codecs of the source and the target language, from parallel lines of training text.
 
     The lines are read more than once, and not kept in memory. A target without a language holds labels. Source text is
@@ -53,7 +53,7 @@ def build_codecs(
         codecs = _piece_codecs(config, text)
     source_codec = replace(codecs[0], composes=True)
     target_codec = _label_codec(target) if target_language is None else codecs[1]
-    return source_codec, target_codec
+    return Codecs(source_codec, target_codec)
 
 
 def _word_codecs(config: WordTokenizerConfig | WhitespaceTokenizerConfig, text: Sides, joint: bool) -> list[Codec]:

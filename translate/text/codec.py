@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from translate.text.labels import LabelTokenizer
 from translate.text.tokenizers import Tokenizer, tokenizer_from_dict
@@ -88,6 +88,13 @@ class Codec:
         # Models saved before text was normalized to NFC lack this key.
         composes = data.get("composes", False)
         return cls(tokenizer_from_dict(data["tokenizer"]), Vocabulary(tuple(data["words"])), composes)
+
+
+class Codecs(NamedTuple):
+    """Those of the source and of the target language, or of labels."""
+
+    source: Codec
+    target: Codec
 
 
 def compose(line: str) -> str:

@@ -112,9 +112,9 @@ class Trainer:
             self._validate()
         self._make_updates()
         if self.progress.step < self.total_steps:
-            found_nothing = self.progress.validations_since_best
+            without_better = self.progress.validations_since_best
             self.learner.bar.say(
-                f"early stopping (training.patience): validations without a better model: {found_nothing}"
+                f"early stopping (training.patience): validations without a better model: {without_better}"
             )
         self.states.save_if_due()  # Not after the mean, which a resumed run measures again.
         self.selection.measure_mean()

@@ -12,8 +12,8 @@ from small_models import VOCABULARY, config, next_log_probs, random_model, rando
 from translate.config.decoding import MAX_RATIO
 from translate.data.batching import Batch
 from translate.data.dataset import Dataset, EncodedText
-from translate.decoding.rescore import log_probabilities, teacher_forced
 from translate.decoding.search import search
+from translate.decoding.teacher_forcing import log_probabilities, teacher_forced
 from translate.text.vocabulary import EOS
 
 SOURCES = [source for source in random_sources(25) if source]
