@@ -31,7 +31,7 @@ check: .venv/installed
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
-	$(BIN)/python -m mypy benchmarks/*.py data/generate.py
+	$(BIN)/python -m mypy benchmarks/*.py data/generate.py docs/notebook.py
 
 test: check
 	$(BIN)/python -m pytest $(FAST)
