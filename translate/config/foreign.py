@@ -106,7 +106,10 @@ INSTEAD = {
     "there is nothing to set for making batches": "num_workers dataloader_num_workers",
     "the loss is cross-entropy; training.label_smoothing smooths it": "criterion loss loss_fn",
     "the learning rate follows training.schedule, whatever the scores; final_share is where it may end": ""
-    "learning_rate_min min_lr stop_min_lr warmup_init_lr lr_patience",
+    "learning_rate_min min_lr stop_min_lr warmup_init_lr lr_patience decrease_factor lr_shrink",
+    "of initial weights, only those of embeddings can be chosen: model.embedding_init": "initializer init_gain "
+    "bias_initializer embed_init_gain param_init param_init_glorot init_std",
+    "the loss is the mean over the target tokens": "normalization sentence_avg",
     "a model is described by the section model; those of other toolkits cannot be read": "arch model_name_or_path "
     "model_name pretrained_model_name_or_path",
     "every validation translates the text and computes BLEU": "predict_with_generate eval_bleu eval_bleu_args "
