@@ -117,10 +117,8 @@ def perplexity_of(
 ) -> float | None:
     """The perplexity of references, ends included, as in validation; None if there is none with a probability.
 
-    References are not limited in length as translations are. Those of empty lines, and those longer than the positions
-    of the model, have no probability, and are left out.
+    Those of empty lines, and those longer than any translation may be, have no probability, and are left out.
     """
-    settings = settings.model_copy(update={"max_extra": max(map(len, targets), default=0)})
     found = np.array(translator.log_probabilities_of_ids(sources, targets, settings))
     tokens = np.array([len(target) + 1 for target in targets])
     possible = np.isfinite(found) & (np.array([len(source) for source in sources]) > 0)
