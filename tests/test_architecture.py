@@ -54,6 +54,7 @@ WRAPPED_IN = {
 }
 WITHOUT_TORCH = {
     "errors",
+    "system/cgroups",
     "system/files",
     "system/interrupt",
     "system/paths",

@@ -15,6 +15,7 @@ from translate.commands import spawn
 from translate.commands.train import main
 from translate.distributed.group import has_ended
 from translate.errors import TrainingError
+from translate.system import device
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,9 +62,10 @@ def test_what_the_environment_says_of_other_machines_does_not_apply(monkeypatch:
     assert not os.environ.keys() & set(names)
 
 
-@pytest.mark.parametrize(("threads", "each"), [(5, 2), (1, 1)])
-def test_threads_are_divided(threads: int, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("threads", "cores", "each"), [(5, 5, 2), (1, 1, 1), (16, 4, 2)])
+def test_threads_are_divided(threads: int, cores: int, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(device, "cores", lambda: cores)
     asked: list[int] = []
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(torch, "set_num_threads", asked.append)

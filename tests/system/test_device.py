@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import Adam
 
 from translate.errors import ConfigError
+from translate.system import device
 from translate.system.device import prepare_cpu, resolve_device, subnormals_are_zero
 
 
@@ -63,3 +64,19 @@ def test_sizes_of_caches_that_a_user_has_set_stay(name: str, monkeypatch: pytest
     monkeypatch.setenv(name, "77")
     prepare_cpu()
     assert os.environ[name] == "77"
+
+
+@pytest.mark.parametrize(("omp", "cores", "threads"), [(None, 3, 3), (None, 9, 5), ("5", 3, 5)])
+def test_pytorchs_threads_have_a_core_each_unless_the_environment_says_how_many(
+    omp: str | None, cores: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", omp or "")
+    if omp is None:
+        monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(device, "cores", lambda: cores)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
+    chosen: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    prepare_cpu()
+    prepare_cpu(7)
+    assert chosen == [threads, 7]

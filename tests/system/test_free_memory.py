@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from translate.system import cgroups
 from translate.system import free_memory as module
 from translate.system.free_memory import free_memory
 
@@ -23,7 +24,8 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine of which 4,000,000 KiB are available."""
     write(tmp_path / "proc/meminfo", "MemTotal:  9000000 kB\nMemAvailable:   4000000 kB\nHugePages_Total:   0\n")
     monkeypatch.setattr(module, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(module, "CONTROL_GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(cgroups, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(cgroups, "CONTROL_GROUPS", tmp_path / "groups")
     return tmp_path
 
 
@@ -78,4 +80,5 @@ def test_of_a_container_of_the_first_version(system: Path) -> None:
 
 def test_nothing_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROC", tmp_path)
+    monkeypatch.setattr(cgroups, "PROC", tmp_path)
     assert free_memory(CPU) == math.inf

@@ -1,6 +1,7 @@
 """The same work in this process and in several."""
 
 import errno
+import math
 import os
 import select
 import signal
@@ -26,11 +27,21 @@ def test_chunks_are_consecutive_lines() -> None:
 
 
 def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "cpu_quota", lambda: math.inf)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3}, raising=False)
     assert pool.cores() == 2
     monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS and Windows
     assert pool.cores() == 8
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(0.05, 1), (2.0, 2), (2.01, 3), (7.5, 8), (12.0, 8)])
+def test_cores_are_no_more_than_a_container_may_keep_busy(
+    quota: float, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(pool, "cpu_quota", lambda: quota)
+    assert pool.cores() == cores
 
 
 def test_few_items_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,9 +78,10 @@ def spawn_group(count: int, arguments: Sequence[str]) -> Iterator["Group"]:
 
         from translate.distributed.group import Group
         from translate.distributed.rendezvous import Rendezvous, gloo_on_loopback
+        from translate.system.device import default_threads
 
         if "OMP_NUM_THREADS" not in os.environ:
-            torch.set_num_threads(max(1, torch.get_num_threads() // count))
+            torch.set_num_threads(max(1, default_threads() // count))
         rendezvous = Rendezvous(count)
         for rank, other in enumerate(others, 1):
             _tell(other, rendezvous.environment(rank) | {"OMP_NUM_THREADS": str(torch.get_num_threads())})

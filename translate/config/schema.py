@@ -37,7 +37,8 @@ class Config(Section):
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None,
-        description="CPU threads of each process. Default: PyTorch's choice, divided between the processes.",
+        description="CPU threads of each process. Default: PyTorch's choice, or as many as a container's limit of CPU "
+        "time allows, divided between the processes.",
     )
     data: Annotated[ParallelDataConfig | LabelledDataConfig, Field(discriminator="kind")] = Field(
         ParallelDataConfig(), description="Which text to read."

@@ -7,12 +7,22 @@ from contextlib import contextmanager
 import torch
 
 from translate.errors import ConfigError
+from translate.system.pool import cores
+
+
+def default_threads() -> int:
+    """As many CPU threads as PyTorch has chosen, but, unless the environment says how many, none without a core.
+
+    PyTorch does not see a container's limit of CPU time. With more threads than that, all of them stand still for a
+    part of every tenth of a second.
+    """
+    threads = torch.get_num_threads()
+    return threads if "OMP_NUM_THREADS" in os.environ else min(threads, cores())
 
 
 def prepare_cpu(threads: int | None = None) -> None:
-    """Set the number of CPU threads, if one is given, and how much oneDNN caches; before PyTorch's first operation."""
-    if threads is not None:
-        torch.set_num_threads(threads)
+    """Set the number of CPU threads, and how much oneDNN caches; before PyTorch's first operation."""
+    torch.set_num_threads(threads or default_threads())
     # Sizes of two caches for the machine code that oneDNN generates for each matrix product, a third of a megabyte: its
     # own, and another in PyTorch's layer over it. Both are read at the first operation. Training needs a few dozen
     # entries again and again (see model/rows.py), but by default each cache keeps 1,024.

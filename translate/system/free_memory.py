@@ -5,12 +5,13 @@ from pathlib import Path
 
 import torch
 
-PROC, CONTROL_GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-# For cgroups v2 and v1 of Linux, by the controllers in /proc/self/cgroup: the files with a group's limit and usage, and
-# what precedes the fields of memory.stat for cached files, which count as usage but can be evicted.
+from translate.system.cgroups import PROC, control_groups
+
+# For each version of cgroups: the files with a group's limit and usage, and what precedes the fields of memory.stat for
+# cached files, which count as usage but can be evicted.
 VERSIONS = {
-    "": ("memory.max", "memory.current", ""),
-    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    2: ("memory.max", "memory.current", ""),
 }
 
 
@@ -20,24 +21,8 @@ def free_memory(device: torch.device) -> float:
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return float(torch.cuda.mem_get_info(device)[0] + kept)
     of_the_machine = 1024.0 * _numbers(PROC / "meminfo").get("MemAvailable:", math.inf)
-    return min(of_the_machine, _of_control_groups())
-
-
-def _of_control_groups() -> float:
-    """The least that any cgroup of this process, or one above it, leaves free; containers limit memory this way."""
-    try:
-        lines = (PROC / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return math.inf
-    least = math.inf
-    for _, controllers, path in (line.split(":", 2) for line in lines):
-        if controllers in VERSIONS:
-            top = CONTROL_GROUPS / controllers
-            own = top / path.lstrip("/")
-            for group in [own, *own.parents]:
-                if group.is_relative_to(top):
-                    least = min(least, _left_in(group, *VERSIONS[controllers]))
-    return least
+    of_groups = (_left_in(group, *VERSIONS[version]) for version, group in control_groups("memory"))
+    return min([of_the_machine, *of_groups])
 
 
 def _left_in(group: Path, limit_file: str, usage_file: str, prefix: str) -> float:

@@ -5,6 +5,7 @@ a pipe and answer through another one, and end when their pipe closes, whatever 
 """
 
 import logging
+import math
 import os
 import pickle
 import subprocess
@@ -16,6 +17,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from translate.errors import DataError
+from translate.system.cgroups import cpu_quota
 
 CHUNK = 10_000  # lines
 FEWER = "let this run use fewer cores (on Linux: taskset -c 0,1 python …)"
@@ -28,8 +30,10 @@ log = logging.getLogger("translate")
 
 
 def cores() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """CPU cores that this process may use: no more than what a container's limit of CPU time amounts to, rounded up."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cpu_quota()
+    return allowed if math.isinf(quota) else min(allowed, math.ceil(quota))
 
 
 def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
