@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from translate.decoding.hypothesis import Hypothesis, length_penalized
+from translate.decoding.beam import length_penalized
+from translate.decoding.hypothesis import Hypothesis
 
 
 @pytest.mark.parametrize(("alpha", "expected"), [(0.0, -6.0), (1.0, -1.5), (0.5, -3.0)])

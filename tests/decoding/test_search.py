@@ -13,8 +13,9 @@ from small_models import FORBIDDEN, config, next_log_probs, random_model, random
 from torch import Tensor
 
 from translate.config.decoding import MAX_RATIO, DecodingConfig
+from translate.decoding.batch_size import batch_tokens
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.limits import MIN_RATIO, batch_tokens, estimate_max_ratio
+from translate.decoding.limits import MIN_RATIO, estimate_max_ratio
 from translate.decoding.search import search
 from translate.model.build import POSITIONS
 from translate.system.interrupt import Interrupted

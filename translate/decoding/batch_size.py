@@ -7,13 +7,22 @@ from typing import TypeVar
 
 from translate.config.decoding import DecodingConfig
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.limits import batch_tokens, max_source_length
+from translate.decoding.limits import max_source_length
 from translate.errors import DataError
 from translate.model.build import Model
 from translate.system.allocation import is_out_of_memory, release_memory
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
+
+# A GPU is only busy with large batches (see docs/performance.md).
+CPU_TOKENS, GPU_TOKENS = 4096, 16384
+
+
+def batch_tokens(model: Model | Ensemble, config: DecodingConfig) -> int:
+    """The batch size that is set, or else one that suits the device of the model."""
+    on_cpu = next(model.parameters()).device.type == "cpu"
+    return config.batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS)
 
 
 class AdaptiveBatchSize:

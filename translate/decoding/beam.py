@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from translate.decoding.hypothesis import Hypothesis, best_first, length_penalized
+from translate.decoding.hypothesis import Hypothesis, best_first
 from translate.decoding.step import State, Step
 from translate.text.vocabulary import BOS, EOS, PAD
 
@@ -137,3 +137,12 @@ class _Beam:
             ]
             sentences.append(best_first(hypotheses))
         return sentences
+
+
+def length_penalized(log_probability: Tensor, length: Tensor, alpha: float) -> Tensor:
+    """score = log_probability / length^alpha (after Wu et al., 2016, section 7), where length counts eos.
+
+    Log-probabilities are negative, so a larger alpha favours longer hypotheses; alpha 1 is the mean per token, and
+    alpha 0 ranks by log-probability alone.
+    """
+    return log_probability / length.double() ** alpha

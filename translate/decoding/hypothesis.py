@@ -1,9 +1,7 @@
-"""What a search returns, and the score it ranks by."""
+"""What a search returns."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -28,12 +26,3 @@ class Hypothesis:
 def best_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
     """Finished ones first, each kind by its score; among equals, the earlier one."""
     return sorted(hypotheses, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))
-
-
-def length_penalized(log_probability: Tensor, length: Tensor, alpha: float) -> Tensor:
-    """score = log_probability / length^alpha (after Wu et al., 2016, section 7), where length counts eos.
-
-    Log-probabilities are negative, so a larger alpha favours longer hypotheses; alpha 1 is the mean per token, and
-    alpha 0 ranks by log-probability alone.
-    """
-    return log_probability / length.double() ** alpha

@@ -1,4 +1,4 @@
-"""How many tokens are read of a source, written of a translation, and computed at once, as settings and model say."""
+"""How many tokens are read of a source and written of a translation, as settings and model say."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,8 +8,6 @@ from translate.decoding.ensemble import Ensemble
 from translate.model.build import Model
 
 MIN_RATIO = 2.0  # tokens of the longest translation for each source token, if nothing else is known
-# A GPU is only busy with large batches (see docs/performance.md).
-CPU_TOKENS, GPU_TOKENS = 4096, 16384
 
 
 def max_source_length(model: Model | Ensemble, config: DecodingConfig) -> int:
@@ -45,9 +43,3 @@ def estimate_max_ratio(sources: NDArray[np.integer], targets: NDArray[np.integer
     """
     needed = np.quantile((targets - max_extra) / np.maximum(sources, 1), 0.99)
     return min(max(MIN_RATIO, round(1.5 * float(needed), 1)), MAX_RATIO)
-
-
-def batch_tokens(model: Model | Ensemble, config: DecodingConfig) -> int:
-    """The batch size that is set, or else one that suits the device of the model."""
-    on_cpu = next(model.parameters()).device.type == "cpu"
-    return config.batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS)

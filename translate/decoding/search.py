@@ -14,11 +14,12 @@ from torch import Tensor
 from translate.config.decoding import DecodingConfig
 from translate.data.batching import pad_rows, split_into_batches
 from translate.data.dataset import Ids
+from translate.decoding.batch_size import batch_tokens
 from translate.decoding.beam import beam_search
 from translate.decoding.ensemble import Ensemble
 from translate.decoding.greedy import greedy_search
 from translate.decoding.hypothesis import Hypothesis
-from translate.decoding.limits import batch_tokens, max_source_length, max_target_lengths
+from translate.decoding.limits import max_source_length, max_target_lengths
 from translate.decoding.sampling import sample
 from translate.model.build import Model
 from translate.system.precision import autocast

@@ -15,8 +15,9 @@ from torch import Tensor
 from translate.config.decoding import DecodingConfig
 from translate.data.batching import Batch, make_batch, split_into_batches
 from translate.data.dataset import Dataset, EncodedText, Ids, Indices
+from translate.decoding.batch_size import batch_tokens
 from translate.decoding.ensemble import Ensemble
-from translate.decoding.limits import batch_tokens, max_scored_length, max_source_length
+from translate.decoding.limits import max_scored_length, max_source_length
 from translate.model.build import Model
 from translate.system.precision import autocast
 from translate.system.threads import in_threads, no_check, workers_for
