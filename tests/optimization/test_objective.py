@@ -41,7 +41,7 @@ def test_plain_losses_are_chosen_by_name_and_leave_scores_as_they_are(r_drop: fl
     of_two, of_one = (plain_r_drop_loss, plain_smoothed_loss) if plain else (r_drop_loss_, smoothed_loss_)
     assert objective == (RDrop(0.2, r_drop, of_two) if r_drop else CrossEntropy(0.2, of_one))
     scores = NoisyScores()(batch.twice() if r_drop else batch)
-    objective(lambda _: scores, batch)
+    objective(scores, batch.labels_N)
     assert (scores._version == 0) == plain
 
 
@@ -49,7 +49,7 @@ def test_plain_losses_are_chosen_by_name_and_leave_scores_as_they_are(r_drop: fl
 @pytest.mark.parametrize("plain", [False, True])
 def test_what_is_differentiated_has_the_share_and_the_sums_do_not(r_drop: float, plain: bool, batch: Batch) -> None:
     objective = build_objective(TrainingConfig(r_drop=r_drop), plain=plain)
-    loss, (total, _) = objective(NoisyScores(), batch, 1 / 3)
+    loss, (total, _) = objective(NoisyScores()(objective.read(batch)), batch.labels_N, 1 / 3)
     assert loss.item() == pytest.approx(total.item() / 3)
 
 
@@ -68,7 +68,7 @@ def test_its_loss_is_that_of_one_pass_over_the_batch_or_over_the_batch_twice(
 ) -> None:
     """What the losses themselves are is in test_loss.py."""
     scores = NoisyScores()
-    found = objective(scores, batch)
+    found = objective(scores(objective.read(batch)), batch.labels_N)
     assert len(scores.seen) == len(batch.labels_N) * (2 if isinstance(objective, RDrop) else 1)
     expected = loss_of(scores.seen.clone(), batch.labels_N, *settings)
     torch.testing.assert_close(found, expected, rtol=0.0, atol=0.0)

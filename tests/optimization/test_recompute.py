@@ -55,7 +55,8 @@ def train_on(model: Model, objective: Objective, dtype: torch.dtype) -> tuple[di
 
     model.train()
     torch.manual_seed(3)
-    loss, _ = objective(logits, batch_for(model))
+    batch = batch_for(model)
+    loss, _ = objective(logits(objective.read(batch)), batch.labels_N)
     loss.backward()
     return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}, torch.get_rng_state()
 

@@ -1,6 +1,8 @@
 """One update: the arithmetic of its passes, and the length of its gradient."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +14,6 @@ from translate.data.batching import Batch
 from translate.distributed.parallel import Single
 from translate.model.rows import ROWS
 from translate.optimization.muon import Muon
-from translate.optimization.objective import Logits
 from translate.optimization.update import Pass, Update
 
 
@@ -57,11 +58,12 @@ def test_the_loss_is_told_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     update, told = passed(torch.float32, None)[0], []
     objective = update.objective
 
-    def noted(logits: Logits, batch: Batch, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        told.append(scale)
-        return objective(logits, batch, scale)
+    def noted(*given: Any) -> tuple[Tensor, Tensor]:
+        told.append(given[-1])
+        return loss(*given)
 
-    monkeypatch.setattr(update, "objective", noted)
+    loss = objective.loss
+    monkeypatch.setattr(update, "objective", replace(objective, loss=noted))
     update.accumulate(UPDATES[0][0], 1 / 3, last=True)
     assert told == [1 / 3]
 

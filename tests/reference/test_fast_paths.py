@@ -54,7 +54,8 @@ def gradients(
             )
         return scores_MV
 
-    loss, sums = build_objective(settings)(logits, batch())
+    objective = build_objective(settings)
+    loss, sums = objective(logits(objective.read(batch())), batch().labels_N)
     loss.backward()
     found = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
     assert len(found) == len(list(model.parameters()))

@@ -10,20 +10,21 @@ from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
 from translate.optimization.loss import plain_r_drop_loss, plain_smoothed_loss, r_drop_loss_, smoothed_loss_
 
-# The model's logits for the next token at each target position that has a label, (M, V): N rows, and perhaps some more,
-# which do not count (see loss.py).
-Logits = Callable[[Batch], Tensor]
 Loss = Callable[..., tuple[Tensor, Tensor]]  # a function of loss.py
 
 
 class Objective(Protocol):
     """Returns `scale` times the loss to minimize, for the backward pass, and two sums over a batch's target tokens.
 
-    The sums (2,) are that loss, without `scale`, and the plain negative log-likelihood. The plain losses leave out
-    labels that are `IGNORED`; the others take none.
+    The logits (M, V) are those of the batch that it `read`s: N rows, one for each target position with a label, and
+    perhaps some more, which do not count (see loss.py). The sums (2,) are that loss, without `scale`, and the plain
+    negative log-likelihood. The plain losses leave out labels that are `IGNORED`; the others take none.
     """
 
-    def __call__(self, logits: Logits, batch: Batch, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]: ...
+    def read(self, batch: Batch) -> Batch:
+        """The batch that the model reads for it."""
+
+    def __call__(self, logits_MV: Tensor, labels_N: Tensor, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,11 @@ class CrossEntropy:
     smoothing: float
     loss: Loss = smoothed_loss_
 
-    def __call__(self, logits: Logits, batch: Batch, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return self.loss(logits(batch), batch.labels_N, self.smoothing, scale)
+    def read(self, batch: Batch) -> Batch:
+        return batch
+
+    def __call__(self, logits_MV: Tensor, labels_N: Tensor, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        return self.loss(logits_MV, labels_N, self.smoothing, scale)
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,11 @@ class RDrop:
     weight: float
     loss: Loss = r_drop_loss_
 
-    def __call__(self, logits: Logits, batch: Batch, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        return self.loss(logits(batch.twice()), batch.labels_N, self.smoothing, self.weight, scale)
+    def read(self, batch: Batch) -> Batch:
+        return batch.twice()
+
+    def __call__(self, logits_MV: Tensor, labels_N: Tensor, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        return self.loss(logits_MV, labels_N, self.smoothing, self.weight, scale)
 
 
 def build_objective(config: TrainingConfig, *, plain: bool = False) -> Objective:

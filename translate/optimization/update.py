@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -92,7 +91,7 @@ class Update:
         return False
 
     def _pass(self, forward: Forward, batch: Batch, scale: float | Tensor) -> Tensor:
-        loss, sums = self.objective(partial(self._logits, forward), batch, scale)
+        loss, sums = self.objective(self._logits(forward, self.objective.read(batch)), batch.labels_N, scale)
         loss.backward()
         return sums
 
