@@ -50,48 +50,57 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    args = parse(given)
-    group: Group | None = None
-    cleanup = ExitStack()  # what to undo or end after the last message
+class Command:
+    """What this process does for the command; of several processes that train one model, one prints each message."""
 
-    def work() -> int:
-        nonlocal group
+    def __init__(self, given: Sequence[str]) -> None:
+        self.given, self.args = given, parse(given)
+        self.group: Group | None = None
+        self.cleanup = ExitStack()  # what to undo or end after the last message
+
+    def work(self) -> int:
+        """Train; returns the exit code."""
         if not under_torchrun():
-            cleanup.enter_context(second_signal_ends())
+            self.cleanup.enter_context(second_signal_ends())
         from translate.config.loading import load_config
 
-        group = group_of_launcher()  # Before anything can go wrong, so that only one of them reports it.
-        with group or nullcontext():
-            config = load_config(args.config, args.overrides)
-            warn_of_idle_folder(args, config)
-        if group is None and not under_torchrun() and (count := config.processes or 1) > 1:
+        self.group = group_of_launcher()  # Before anything can go wrong, so that only one of them reports it.
+        config = load_config(self.args.config, self.args.overrides)
+        warn_of_idle_folder(self.args, config)
+        if self.group is None and not under_torchrun() and (count := config.processes or 1) > 1:
             from translate.commands.spawn import spawn_group
 
-            if is_for_one_process(args.config):
-                raise ConfigError(f"{args.config} is a pipe, but each process has to read it; save it as a file")
-            group = cleanup.enter_context(spawn_group(count, given))
+            if is_for_one_process(self.args.config):
+                raise ConfigError(f"{self.args.config} is a pipe, but each process has to read it; save it as a file")
+            self.group = self.cleanup.enter_context(spawn_group(count, self.given))
         from translate.distributed.processes import SINGLE_PROCESS
 
-        with group or nullcontext():
-            return train_as(args, config, group or SINGLE_PROCESS)
+        with self.group or nullcontext():
+            return train_as(self.args, config, self.group or SINGLE_PROCESS)
 
-    def complain_once(message: str) -> None:
-        if group is None or group.is_first_to_report(message):
+    def complain(self, message: str) -> None:
+        """Say what went wrong, unless another process does."""
+        if self.group is None or self.group.is_first_to_report(message):
             complain(message)
 
-    with leaving_cleanly(), cleanup:  # before there is something to save, and after
-        exit_code = run(work, complain_once)
-        if group is not None:
+    def end(self, exit_code: int) -> None:
+        """Wait for the last message of the other processes, if there are any, and let go of them."""
+        if self.group is not None:
             with InterruptGuard():  # A traceback would follow the last message.
-                group.await_last_message()
-                cleanup.close()
-        if exit_code and ("WORLD_SIZE" in os.environ if group is None else group.failed):
+                self.group.await_last_message()
+                self.cleanup.close()
+        if exit_code and ("WORLD_SIZE" in os.environ if self.group is None else self.group.failed):
             # It is still connected or connecting to others. While Python shuts down, threads for that can end it by
             # SIGABRT.
             atexit.register(os._exit, exit_code)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    command = Command(sys.argv[1:] if arguments is None else arguments)
+    with leaving_cleanly(), command.cleanup:  # before there is something to save, and after
+        exit_code = run(command.work, command.complain)
+        command.end(exit_code)
     return exit_code
 
 
