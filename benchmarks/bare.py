@@ -12,8 +12,7 @@ from translate.model.build import Model
 from translate.model.plain import make_plain
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
-from translate.training.model_selection import ModelSelection
-from translate.training.progress import Validation
+from translate.training.model_selection import ModelSelection, Validation
 from translate.training.states import States
 from translate.training.trainer import Trainer, TrainingSet
 from translate.training.writer import Writer

@@ -202,7 +202,7 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
             trainer.total_steps += len(batches)
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
             # The trainer would report validations that do not happen.
-            with trainer.guard, contextlib.redirect_stderr(io.StringIO()):
+            with trainer.learner.guard, contextlib.redirect_stderr(io.StringIO()):
                 trainer.train(metrics, NoBar())
             rows = map(json.loads, (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
             loss = [row["nll"] for row in rows if row["kind"] == "train"][-1]

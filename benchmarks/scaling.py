@@ -85,7 +85,7 @@ def one_process(args: argparse.Namespace) -> None:
         for total_steps in (last // 2, last):  # The first pass warms up.
             trainer.total_steps = total_steps
             seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
-            with trainer.guard, contextlib.redirect_stderr(io.StringIO()):
+            with trainer.learner.guard, contextlib.redirect_stderr(io.StringIO()):
                 trainer.train(metrics, NoBar())
         if processes.rank == 0:
             done = trainer.progress

@@ -1,18 +1,17 @@
 """From a config to a trained model: the only file that knows every stage."""
 
-import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
 import torch
 
-from translate.config.loading import config_to_dict, dump_config, flat
+from translate.config.loading import config_to_dict, dump_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
-from translate.distributed.processes import SINGLE_PROCESS, Processes, number_from
+from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.errors import ConfigError
 from translate.evaluation.validation import LabelValidator, TranslationValidator, Validator
 from translate.model_file import SavedModel
@@ -20,12 +19,11 @@ from translate.runs.folder import RunFolder, open_folder
 from translate.runs.messages import describe_training, log_start, warn_of_settings
 from translate.runs.preparing import PreparedText, helpers_for, plan_batches, prepare_text, training_set, with_max_ratio
 from translate.runs.result import BestModel, finish, origin
-from translate.runs.resuming import START, is_place, progress_to_resume, refuse_changed_settings
+from translate.runs.resuming import progress_to_resume, refuse_changed_settings, refuse_different
 from translate.runs.starting import load_start, prepare_model
 from translate.system.allocation import keep_memory
 from translate.system.device import avoid_cudnn_attention, prepare_cpu, resolve_device, subnormals_are_zero
-from translate.system.precision import autocast, resolve_precision
-from translate.system.storage import tensors_sha256
+from translate.system.precision import autocast, name_of, resolve_precision
 from translate.system.threads import own_threads
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
@@ -97,41 +95,41 @@ def train_together(
     with processes.first_ahead():  # It makes the folder, and the cache that the others read.
         run = open_folder(config, resume=resume, overwrite=overwrite)
         store = StateStore(run.states, config.training.keep_last, writer)
-        if resume:
-            tensors, values = store.load_newest()
-            refuse_changed_settings(values["identity"], config)
+        saved = store.load_newest() if resume else None
+        if saved:
+            refuse_changed_settings(saved.identity, config)
         text = prepare_text(config, start)
     if start and not resume:
         log_start(config, start, text)
-    plan = plan_batches(config, text.train_set, text.train)
-    asked, config = config, with_max_ratio(config, plan)
+    plan = plan_batches(config, text)
+    # Before max_ratio is estimated from this text, because a config that extends the written one may be for other text.
+    written = dump_config(config)
+    config = with_max_ratio(config, plan)
     text_seconds = time.perf_counter() - started
 
     identity = {"config": config_to_dict(config), **text.identity()}
     refuse_different(identity, start, processes)
     precision = config.training.precision
     reached = None  # the progress of a resumed run
-    if resume:
-        reached = progress_to_resume(run, values, identity, config.training, plan.updates_per_epoch, processes)
+    if saved:
+        reached = progress_to_resume(run, saved, identity, config.training, plan.updates_per_epoch, processes)
         if reached is None:
             return run
-        precision = values["identity"]["dtype"]  # Keep the precision that was measured when the run began.
+        precision = saved.identity["dtype"]  # Keep the precision that was measured when the run began.
     learner = build_learner(config, text, plan, start, device, precision, processes)
     del start  # Its weights take as much memory as the model.
     about = origin(text, learner)
     selection = build_selection(config, text, learner, run, about, writer)
-    states = States(learner, store, {**identity, "dtype": about["dtype"]})
+    states = States(learner, store, {**identity, "dtype": name_of(learner.update.dtype)})
     dataset = training_set(config, text, learner.model, helpers_for(device, processes.local_count))
     trainer = Trainer(learner, dataset, plan, selection=selection, states=states)
-    if reached is not None:
-        trainer.resume(tensors, reached)
-        del tensors  # as large as the model and its optimizer, which have copied them
+    if saved and reached:
+        trainer.resume(saved.tensors, reached)
+        del saved  # as large as the model and its optimizer, which have copied them
         log.info("resuming after update %d of %d", trainer.progress.step, trainer.total_steps)
 
-    # Written only now, when nothing can refuse these settings any more. `asked` lacks the max_ratio estimated from this
-    # text, because a config that extends the written one may be for other text.
     begin = run.go_on if resume else run.begin
-    processes.on_first(lambda: begin(dump_config(asked)))
+    processes.on_first(lambda: begin(written))  # Only now, when nothing can refuse these settings any more.
     warn_of_settings(config, trainer)
     log.info("%s", describe_training(learner, text.codecs, config.text.joint_vocabulary))
     resumed_after = trainer.progress.step
@@ -178,21 +176,6 @@ def choose_dtype(config: Config, device: torch.device, precision: str) -> torch.
     return resolve_precision(precision, device, rows=rows, width=config.model.d_model)
 
 
-def refuse_different(identity: Mapping[str, Any], start: SavedModel | None, processes: Processes) -> None:
-    """ConfigError if the processes were given different settings, text or weights to start from.
-
-    Where files are may differ, and so may the device and the number of threads.
-    """
-    config = {key: value for key, value in flat(identity["config"]).items() if not is_place(key)}
-    config[START] = start and tensors_sha256(start.weights)
-    given = json.dumps({**identity, "config": config}, sort_keys=True).encode()
-    if not processes.agree_on(number_from(given)):
-        raise ConfigError(
-            "the processes of this run have different settings, text or models to start from; give all of them the "
-            "same config, overrides and files"
-        )
-
-
 def build_selection(
     config: Config, text: PreparedText, learner: Learner, run: RunFolder, about: dict[str, Any], writer: Writer
 ) -> ModelSelection:
@@ -226,7 +209,7 @@ def run_trainer(trainer: Trainer, run: RunFolder, writer: Writer) -> dict[str, f
     seconds_before = progress.seconds
     metrics = MetricsLog(run.metrics, keep_bytes=progress.log_bytes) if is_first else NoMetrics()
     bar = Bar(trainer.total_steps, progress.step) if is_first else NoBar()
-    with closing(metrics), trainer.guard, closing(writer), log_above_the_bar(), closing(bar):
+    with closing(metrics), trainer.learner.guard, closing(writer), log_above_the_bar(), closing(bar):
         trainer.train(metrics, bar)
     return {
         "rehearsal_seconds": trainer.rehearsal_seconds,

@@ -29,10 +29,11 @@ from translate.model.attention import MultiHeadAttention
 from translate.model_file import SavedModel
 from translate.optimization.update import Update
 from translate.pipeline import train
+from translate.runs import resuming
 from translate.runs.folder import RunFolder
 from translate.system.storage import read_tensors
 from translate.training import trainer as trainer_module
-from translate.training.progress import Validation
+from translate.training.model_selection import Validation
 from translate.training.trainer import Trainer
 
 # --- what a run leaves behind ----------------------------------------------------------------------------------------
@@ -464,8 +465,8 @@ def test_processes_may_be_given_other_places_and_nothing_else(tiny: TinyProject)
     places = (f"output={tiny.folder}/other", f"data.cache={tiny.folder}/cache", "data.root=elsewhere", "threads=3")
     for overrides in ((), places, ("data.filter.max_tokens=9",), ("training.checkpoint_every=5",)):
         identity = {"config": config_to_dict(tiny.config(*overrides)), "train": ["1"]}
-        pipeline.refuse_different(identity, None, processes)
-    pipeline.refuse_different({"config": config_to_dict(tiny.config()), "train": ["2"]}, None, processes)
+        resuming.refuse_different(identity, None, processes)
+    resuming.refuse_different({"config": config_to_dict(tiny.config()), "train": ["2"]}, None, processes)
     assert processes.numbers[0] == processes.numbers[1]
     assert len(set(processes.numbers)) == 4
 
@@ -476,7 +477,7 @@ def test_processes_start_from_one_model_all_or_none(tiny: TinyProject) -> None:
     for name, seed in (("one", 1), ("two", 1), ("three", 2)):
         model = save_model(tiny.folder / f"{name}.safetensors", seed)
         config = tiny.config(f"training.start_from={model}")
-        pipeline.refuse_different({"config": config_to_dict(config)}, SavedModel.load(model), processes)
-    pipeline.refuse_different({"config": config_to_dict(tiny.config())}, None, processes)
+        resuming.refuse_different({"config": config_to_dict(config)}, SavedModel.load(model), processes)
+    resuming.refuse_different({"config": config_to_dict(tiny.config())}, None, processes)
     assert processes.numbers[0] == processes.numbers[1]
     assert len(set(processes.numbers)) == 3

@@ -86,7 +86,7 @@ def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(
     assert caplog.messages[-1].endswith("longer; batches exceed training.batch.max_tokens by as much")
     training_set(config, text, fresh_model(config, *text.codecs), helpers=2)
     assert caplog.messages[-1].endswith(" by as much; 2 processes segment them")
-    assert plan_batches(config, text.train_set, text.train).seed == 5
+    assert plan_batches(config, text).seed == 5
 
 
 @pytest.mark.slow

@@ -160,7 +160,6 @@ def trainer_of(config: Config, processes: Processes = SINGLE_PROCESS) -> Trainer
 
 def gradients(trainer: Trainer, update: list[Any]) -> dict[str, Tensor]:
     """The unsharded gradients of one update, whose batches are arrays of pair numbers."""
-    trainer.learner.model.zero_grad()
     trainer._accumulate(update, trainer.dataset.epoch(0))
     parameters = trainer.learner.model.named_parameters()
     return {name: trainer.learner.parallel.unsharded(p.grad).clone() for name, p in parameters if p.grad is not None}

@@ -1,5 +1,6 @@
 """The summed loss, equal to PyTorch's own."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -11,8 +12,8 @@ from translate.data.batching import IGNORED
 from translate.optimization import loss as loss_module
 from translate.optimization.loss import (
     ELEMENTS_AT_ONCE,
-    Sums,
     _row_blocks,
+    perplexity,
     plain_r_drop_loss,
     plain_smoothed_loss,
     r_drop_loss_,
@@ -230,8 +231,6 @@ def test_no_tokens_no_loss() -> None:
     assert (loss.item(), nll.item()) == (0.0, 0.0)
 
 
-def test_sums_add_up() -> None:
-    sums = Sums()
-    sums.add(Sums(3.0, 2.0, 4))
-    sums.add(Sums(1.5, 1.0, 1))
-    assert sums == Sums(loss=4.5, nll=3.0, tokens=5)
+def test_the_perplexity_of_a_model_that_is_blown_up_is_a_number() -> None:
+    assert perplexity(2.0) == pytest.approx(math.e**2)
+    assert perplexity(1000.0) == perplexity(math.inf) == math.exp(100)

@@ -16,7 +16,8 @@ from translate.model_file import SavedModel
 from translate.runs.folder import RunFolder
 from translate.runs.result import BestModel, finish, origin
 from translate.system.paths import commit
-from translate.training.progress import Progress, Validation
+from translate.training.model_selection import Validation
+from translate.training.progress import Progress
 from translate.training.writer import Writer
 
 SECONDS = {"text_seconds": 0.04, "rehearsal_seconds": 1.26, "update_seconds": 30.0, "validation_seconds": 2.0}

@@ -15,6 +15,7 @@ from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.errors import CheckpointError
 from translate.runs import resuming
 from translate.runs.folder import RunFolder
+from translate.training.checkpoint import SavedState
 from translate.training.progress import Progress
 
 
@@ -78,9 +79,9 @@ def test_a_state_of_another_version_is_told_to_be_one() -> None:
 def test_progress_of_another_version_is_told_to_be_such(progress: dict[str, Any], tmp_path: Path) -> None:
     config = Config()
     identity = {"config": config_to_dict(config), "train": [], "valid": [], "codecs": []}
-    values = {"identity": identity, "progress": progress}
+    saved = SavedState({}, progress, identity)
     with pytest.raises(CheckpointError, match=r"the run was started by another version of this project: .*\n.*output="):
-        resuming.progress_to_resume(RunFolder(tmp_path), values, identity, config.training, 10, SINGLE_PROCESS)
+        resuming.progress_to_resume(RunFolder(tmp_path), saved, identity, config.training, 10, SINGLE_PROCESS)
 
 
 def test_processes_that_find_different_states_are_told_so_before_one_takes_the_run_for_finished(tmp_path: Path) -> None:
@@ -92,10 +93,10 @@ def test_processes_that_find_different_states_are_told_so_before_one_takes_the_r
 
     config, run = Config(), RunFolder(tmp_path)
     identity = {"config": config_to_dict(config), "train": [], "valid": [], "codecs": []}
-    values = {"identity": identity, "progress": Progress(step=100).to_dict()}
+    saved = SavedState({}, Progress(step=100).to_dict(), identity)
     run.finish({"updates": 100})
-    assert resuming.progress_to_resume(run, values, identity, config.training, 10, SINGLE_PROCESS) is None
+    assert resuming.progress_to_resume(run, saved, identity, config.training, 10, SINGLE_PROCESS) is None
     with pytest.raises(
         CheckpointError, match="the processes find different training states; they must share one output"
     ):
-        resuming.progress_to_resume(run, values, identity, config.training, 10, Two())
+        resuming.progress_to_resume(run, saved, identity, config.training, 10, Two())

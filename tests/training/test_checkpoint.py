@@ -22,7 +22,7 @@ def store_with(folder: Path, keep_last: int, *steps: int) -> StateStore:
     """One that has written the states after these updates, in this order."""
     store = StateStore(folder, keep_last, Writer())
     for step in steps:
-        store.save(step, {"weight": torch.ones(1)}, {"step": step})
+        store.save(step, {"weight": torch.ones(1)}, {"progress": {"step": step}, "identity": {}})
     store.writer.wait()
     return store
 
@@ -48,7 +48,7 @@ def test_a_state_of_another_format_is_passed_over(tmp_path: Path, caplog: pytest
     store = store_with(tmp_path, 2, 1)
     newer = tmp_path / "step-00000002.safetensors"
     write_tensors(newer, {"weight": torch.zeros(1)}, {"format": "translate training state 3"})
-    assert store.load_newest()[1]["step"] == 1
+    assert store.load_newest().progress["step"] == 1
     assert caplog.messages == [
         f"{newer} is not a training state of this version; using the previous training state instead"
     ]
@@ -72,7 +72,7 @@ def test_no_state_is_removed_before_the_next_one_is_whole(
 def test_an_old_state_that_cannot_be_removed_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     old = tmp_path / "step-00000001.safetensors"
     (old / "x").mkdir(parents=True)
-    assert store_with(tmp_path, 1, 2).load_newest()[1]["step"] == 2
+    assert store_with(tmp_path, 1, 2).load_newest().progress["step"] == 2
     assert caplog.messages == [f"{old}, which is no longer needed, cannot be removed: {os.strerror(errno.EISDIR)}"]
 
 
@@ -95,4 +95,4 @@ def test_files_of_other_names_are_left_alone(name: str, tmp_path: Path) -> None:
     write_tensors(tmp_path / name, {"weight": torch.zeros(1)}, {})
     store = store_with(tmp_path, 1, 1, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "step-00000002.safetensors"])
-    assert store.load_newest()[1]["step"] == 2
+    assert store.load_newest().progress["step"] == 2

@@ -18,8 +18,7 @@ from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.errors import CheckpointError, DataError
 from translate.model.build import Model
 from translate.training.learner import Learner
-from translate.training.model_selection import ModelSelection, Validate
-from translate.training.progress import Validation
+from translate.training.model_selection import ModelSelection, Validate, Validation, describe_validation
 from translate.training.snapshots import Snapshots
 from translate.training.tracking import Bar, MetricsLog
 from translate.training.writer import Writer
@@ -329,3 +328,9 @@ def test_all_processes_read_snapshots_only_once_the_first_has_written_them(
     monkeypatch.setattr(snapshots, "mean", lambda: events.append("read") or (0, {}))
     Selection([], snapshots, processes=Second()).measure_mean()
     assert events == ["waited", "read"]
+
+
+def test_a_warning_of_a_validation_is_shown() -> None:
+    validation = Validation(1.0, 0.5, {}, truncated=0, summary="", warning="all alike", samples=[])
+    shown = describe_validation(validation, epoch=1.0, step=2, best=False)
+    assert shown.endswith("\n  warning: all alike")

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from translate.optimization.loss import Sums
-from translate.training.progress import Progress, Validation, describe_validation, perplexity
+from translate.training.progress import Progress, Sums
 
 
 def read_back(progress: Progress) -> Progress:
@@ -71,12 +70,8 @@ def test_a_run_that_was_not_validated_has_no_best_model() -> None:
     assert read_back(Progress(step=5)) == Progress(step=5)
 
 
-def test_the_perplexity_of_a_model_that_is_blown_up_is_a_number() -> None:
-    assert perplexity(2.0) == pytest.approx(math.e**2)
-    assert perplexity(1000.0) == perplexity(math.inf) == math.exp(100)
-
-
-def test_a_warning_of_a_validation_is_shown() -> None:
-    validation = Validation(1.0, 0.5, {}, truncated=0, summary="", warning="all alike", samples=[])
-    shown = describe_validation({"epoch": 1.0, "step": 2, "best": False}, validation)
-    assert shown.endswith("\n  warning: all alike")
+def test_sums_add_up() -> None:
+    sums = Sums()
+    sums.add(Sums(3.0, 2.0, 4))
+    sums.add(Sums(1.5, 1.0, 1))
+    assert sums == Sums(loss=4.5, nll=3.0, tokens=5)

@@ -21,10 +21,10 @@ from translate.evaluation.accuracy import LabelReport, count_labels
 from translate.evaluation.bleu import EvaluationReport, evaluate
 from translate.evaluation.reports import translations_beside
 from translate.evaluation.score_warnings import form_warning, text_warnings
+from translate.optimization.loss import perplexity
 from translate.system.files import atomic_write, writing
 from translate.system.paths import commit, exists, resolved
 from translate.text.codec import Codec
-from translate.training.progress import perplexity
 from translate.translator import Translation, Translator
 
 log = logging.getLogger("translate")

@@ -24,9 +24,9 @@ from translate.evaluation.accuracy import count_labels
 from translate.evaluation.bleu import bleu_tokenizer, corpus_bleu, corpus_chrf
 from translate.evaluation.score_warnings import DIVERGED, distinct_warning, form_warning
 from translate.model.build import Model
-from translate.optimization.loss import smoothed_loss_
+from translate.optimization.loss import perplexity, smoothed_loss_
 from translate.text.codec import Codec
-from translate.training.progress import Validation, perplexity
+from translate.training.model_selection import Validation
 
 MAX_TOKENS = 4096  # tokens of a batch of references
 

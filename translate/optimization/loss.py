@@ -5,8 +5,8 @@ Dimension letters in names: N real target tokens, M these and any padding rows a
 pass after the other.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,21 +19,9 @@ ELEMENTS_AT_ONCE = 2**18  # elements of a block of logits: 1 MB in float32, whic
 MIN_PROBABILITY = 1e-30  # float32 has few digits for those below 1e-38, and rounds the smallest to 0
 
 
-@dataclass
-class Sums:
-    """Sums over real target tokens, in nats (natural logarithms).
-
-    `loss` is what is minimized, label-smoothed and with R-Drop's divergence; `nll` is the plain cross-entropy.
-    """
-
-    loss: float = 0.0
-    nll: float = 0.0
-    tokens: int = 0
-
-    def add(self, other: "Sums") -> None:
-        self.loss += other.loss
-        self.nll += other.nll
-        self.tokens += other.tokens
+def perplexity(nll: float) -> float:
+    """e to the power of `nll`, capped so that a float can hold it."""
+    return math.exp(min(nll, 100.0))
 
 
 def plain_smoothed_loss(

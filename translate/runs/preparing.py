@@ -103,8 +103,9 @@ def with_max_ratio(config: Config, plan: BatchPlan) -> Config:
     return config.model_copy(update={"decoding": config.decoding.model_copy(update={"max_ratio": ratio})})
 
 
-def plan_batches(config: Config, dataset: Dataset, text: TextPair) -> BatchPlan:
+def plan_batches(config: Config, prepared: PreparedText) -> BatchPlan:
     """Which pairs are trained on, and how they are batched; what was dropped goes into the log."""
+    dataset, text = prepared.train_set, prepared.train
     pairs, report = corpora_of(config.data).select(dataset, text)
     for line in report:
         log.info("%s: %s", text.name, line)

@@ -20,7 +20,8 @@ from translate.system.paths import commit
 from translate.system.precision import name_of
 from translate.text.codec import Codecs
 from translate.training.learner import Learner
-from translate.training.progress import Progress, Validation, for_json
+from translate.training.model_selection import Validation
+from translate.training.progress import Progress, for_json
 from translate.training.writer import Writer
 
 log = logging.getLogger("translate")

@@ -1,19 +1,23 @@
-"""How far a run to resume has got, and what may have changed since it began.
+"""What must be the same in a run that is resumed, and in all its processes; and how far it has got.
 
 Settings that do not affect its updates may change, and in some runs the number of updates.
 """
 
+import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from translate.config.decoding import VALIDATION_SETTINGS, DecodingConfig
-from translate.config.loading import config_from_dict, config_to_dict, differences
+from translate.config.loading import config_from_dict, config_to_dict, differences, flat
 from translate.config.schema import Config
 from translate.config.training import FixedLengthScheduleConfig, TrainingConfig
-from translate.distributed.processes import Processes
+from translate.distributed.processes import Processes, number_from
 from translate.errors import CheckpointError, ConfigError
+from translate.model_file import SavedModel
 from translate.runs.folder import RunFolder
+from translate.system.storage import tensors_sha256
+from translate.training.checkpoint import SavedState
 from translate.training.progress import Progress, total_steps
 
 log = logging.getLogger("translate")
@@ -51,13 +55,13 @@ LENGTH = ("training.max_epochs", "training.max_steps", PATIENCE)
 
 def progress_to_resume(
     run: RunFolder,
-    values: dict[str, Any],
+    saved: SavedState,
     identity: dict[str, Any],
     training: TrainingConfig,
     per_epoch: int,
     processes: Processes,
 ) -> Progress | None:
-    """How far a resumed run has got, from the `values` of its newest state; None, as the log says, if it is finished.
+    """How far a resumed run has got, from its newest state; None, as the log says, if it is finished.
 
     A finished run goes on if its settings of `training` now allow more updates, of which an epoch has `per_epoch`.
 
@@ -67,9 +71,9 @@ def progress_to_resume(
         CheckpointError: it began with other settings or another text, it is finished and its model gone, or the
             processes have found different states.
     """
-    refuse_changes(values["identity"], identity)
+    refuse_changes(saved.identity, identity)
     try:
-        progress = Progress.from_dict(values["progress"])
+        progress = Progress.from_dict(saved.progress)
     except (TypeError, LookupError) as error:
         raise _of_another_version(error) from error
     processes.expect_the_same(progress.step, "training states")  # If not, each would go its own way below.
@@ -79,7 +83,7 @@ def progress_to_resume(
         if damage:
             raise CheckpointError(f"the run is finished, but its model is lost: {damage}; train again with --overwrite")
         log.info("%s is finished: there is nothing to resume", run.path)
-        if changes := changed_in_vain(values["identity"], identity):
+        if changes := changed_in_vain(saved.identity, identity):
             log.warning("these settings change nothing about it:\n  %s", "\n  ".join(changes))
         return None
     if damage:
@@ -124,6 +128,21 @@ def refuse_changed_settings(before: dict[str, Any], config: Config) -> None:
     if config.decoding.max_ratio is None:  # It will be estimated from the text.
         now["decoding"]["max_ratio"] = before["config"].get("decoding", {}).get("max_ratio")
     refuse_changes(before, before | {"config": now})
+
+
+def refuse_different(identity: Mapping[str, Any], start: SavedModel | None, processes: Processes) -> None:
+    """ConfigError if the processes were given different settings, text or weights to start from.
+
+    Where files are may differ, and so may the device and the number of threads.
+    """
+    config = {key: value for key, value in flat(identity["config"]).items() if not is_place(key)}
+    config[START] = start and tensors_sha256(start.weights)
+    given = json.dumps({**identity, "config": config}, sort_keys=True).encode()
+    if not processes.agree_on(number_from(given)):
+        raise ConfigError(
+            "the processes of this run have different settings, text or models to start from; give all of them the "
+            "same config, overrides and files"
+        )
 
 
 def changed_in_vain(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -15,6 +15,14 @@ from translate.training.writer import Writer
 
 PATTERN = "step-*.safetensors"
 log = logging.getLogger("translate")
+
+
+class SavedState(NamedTuple):
+    """What `States.save` has written, as it is read again: tensors by name, and plain values."""
+
+    tensors: dict[str, Tensor]
+    progress: dict[str, Any]
+    identity: dict[str, Any]
 
 
 class StateStore:
@@ -66,7 +74,7 @@ class StateStore:
         for unfinished in self.folder.glob(f".{PATTERN}.*"):  # left by a process that was killed while writing
             shutil.rmtree(unfinished, ignore_errors=True)
 
-    def load_newest(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def load_newest(self) -> SavedState:
         """The newest intact state; damaged ones are skipped, and named in the log.
 
         Raises:
@@ -78,7 +86,7 @@ class StateStore:
                 tensors, values = read_tensors(path)
                 if values.get("format") != self.format:
                     raise CheckpointError(f"{path} is not a training state of this version")
-                return tensors, values
+                return SavedState(tensors, values["progress"], values["identity"])
             except CheckpointError as error:
                 instead = "" if path == paths[-1] else "; using the previous training state instead"
                 log.warning("%s%s", error, instead)

@@ -7,13 +7,37 @@ Where their scores come from is unknown here: validation is a function passed in
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from translate.errors import DataError
 from translate.model.build import Model
+from translate.optimization.loss import perplexity
 from translate.training.learner import Learner
-from translate.training.progress import Validation, describe_validation, perplexity
 from translate.training.snapshots import Snapshots
+
+
+@dataclass(frozen=True)
+class Validation:
+    """How good the model is on validation text. `nll` is in nats per token, without label smoothing.
+
+    `scores` are further metrics by their names in the settings, such as BLEU; `truncated` counts the answers that the
+    length limit cut off; `summary` has all metrics for people to read; each of `samples` maps roles, such as source and
+    reference, to texts.
+    """
+
+    nll: float
+    accuracy: float
+    scores: dict[str, float]
+    truncated: int
+    summary: str
+    warning: str | None
+    samples: list[dict[str, str]]
+
+    def metric(self, name: str) -> float:
+        """The metric that selects the best model; more is better."""
+        return {**self.scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
+
 
 Validate = Callable[[Model], Validation]
 
@@ -113,23 +137,30 @@ class ModelSelection:
         seconds = time.perf_counter() - started
         self.seconds += seconds
         self.learner.metrics.write(kind, values, {"seconds": seconds})
-        self.learner.bar.say(describe_validation(values, validation))
+        self.learner.bar.say(
+            describe_validation(validation, epoch=self.learner.epochs_done(), step=progress.step, best=better)
+        )
         return better
 
     def _validation_of(self, model: Model) -> Validation:
         """Validate a model; if memory runs out with a single sentence, again without what only makes updates faster."""
-
-        def found() -> Validation:
-            return self.learner.processes.on_first(lambda: self.validate_model(model))
-
         try:
-            return found()
+            return self.learner.processes.on_first(lambda: self.validate_model(model))
         except DataError:
             if not self.learner.update.give_up_memory():
                 raise
-        return found()
+        return self._validation_of(model)
 
 
 def number_or_worst(metric: float) -> float:
     """A metric of which more is better; NaN becomes the worst."""
     return -math.inf if math.isnan(metric) else metric
+
+
+def describe_validation(validation: Validation, *, epoch: float, step: int, best: bool) -> str:
+    """A validation for people to read: the metrics, the samples, and the warning, if any."""
+    lines = [f"epoch {epoch:.4g}, update {step}: validation {validation.summary}" + (" (best so far)" if best else "")]
+    lines += [f"  {name:<11} {text}" for sample in validation.samples for name, text in sample.items()]
+    if validation.warning is not None:
+        lines.append(f"  warning: {validation.warning}")
+    return "\n".join(lines)

@@ -1,33 +1,10 @@
-"""Where a run stands, and how good its model was at a validation: plain values."""
+"""Where a run stands: plain values."""
 
 import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from translate.config.training import TrainingConfig
-from translate.optimization.loss import Sums
-
-
-@dataclass(frozen=True)
-class Validation:
-    """How good the model is on validation text. `nll` is in nats per token, without label smoothing.
-
-    `scores` are further metrics by their names in the settings, such as BLEU; `truncated` counts the answers that the
-    length limit cut off; `summary` has all metrics for people to read; each of `samples` maps roles, such as source and
-    reference, to texts.
-    """
-
-    nll: float
-    accuracy: float
-    scores: dict[str, float]
-    truncated: int
-    summary: str
-    warning: str | None
-    samples: list[dict[str, str]]
-
-    def metric(self, name: str) -> float:
-        """The metric that selects the best model; more is better."""
-        return {**self.scores, "accuracy": self.accuracy, "loss": -self.nll}[name]
 
 
 def total_steps(config: TrainingConfig, per_epoch: int) -> int:
@@ -37,9 +14,21 @@ def total_steps(config: TrainingConfig, per_epoch: int) -> int:
     return int(min(steps, per_epoch * epochs))
 
 
-def perplexity(nll: float) -> float:
-    """e to the power of `nll`, capped so that a float can hold it."""
-    return math.exp(min(nll, 100.0))
+@dataclass
+class Sums:
+    """Sums over real target tokens, in nats (natural logarithms).
+
+    `loss` is what is minimized, label-smoothed and with R-Drop's divergence; `nll` is the plain cross-entropy.
+    """
+
+    loss: float = 0.0
+    nll: float = 0.0
+    tokens: int = 0
+
+    def add(self, other: "Sums") -> None:
+        self.loss += other.loss
+        self.nll += other.nll
+        self.tokens += other.tokens
 
 
 @dataclass
@@ -100,15 +89,3 @@ def for_json(values: dict[str, Any]) -> dict[str, Any]:
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
     }
-
-
-def describe_validation(values: dict[str, Any], validation: Validation) -> str:
-    """A validation for people to read: the metrics, the samples, and the warning, if any."""
-    lines = [
-        f"epoch {values['epoch']:.4g}, update {values['step']}: validation {validation.summary}"
-        + (" (best so far)" if values["best"] else "")
-    ]
-    lines += [f"  {name:<11} {text}" for sample in validation.samples for name, text in sample.items()]
-    if validation.warning is not None:
-        lines.append(f"  warning: {validation.warning}")
-    return "\n".join(lines)

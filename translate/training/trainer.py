@@ -18,7 +18,6 @@ from torch import Tensor
 from translate.data.batching import BatchPlan, Pairs, make_batch
 from translate.data.dataset import Indices
 from translate.errors import CheckpointError, DataError, TrainingError
-from translate.optimization.loss import Sums
 from translate.optimization.schedule import build_schedule
 from translate.optimization.update import Pass
 from translate.system.allocation import explained_lack_of_memory, release_memory
@@ -26,7 +25,7 @@ from translate.system.interrupt import Interrupted
 from translate.training.learner import Learner
 from translate.training.micro_batches import MicroBatches
 from translate.training.model_selection import ModelSelection
-from translate.training.progress import Progress
+from translate.training.progress import Progress, Sums
 from translate.training.rehearsal import largest_batch, rehearse
 from translate.training.states import States
 from translate.training.tracking import Bar, MetricsLog
@@ -52,7 +51,6 @@ class Trainer:
     ) -> None:
         self.learner = learner
         self.config = learner.config
-        self.guard = learner.guard  # opened by whoever calls `train`
         self.dataset = dataset
         self.plan = plan
         self.selection = selection
@@ -83,7 +81,7 @@ class Trainer:
             self.states.restore(tensors, progress, self.plan.seed)
 
     def train(self, metrics: MetricsLog, bar: Bar) -> None:
-        """Train to the end of the run. Signals stop it only while the `guard` is open.
+        """Train to the end of the run. Signals stop it only while the learner's `guard` is open.
 
         Raises:
             Interrupted: a signal came; the state is saved, or an earlier one that was still being written.
@@ -193,15 +191,10 @@ class Trainer:
         self.learner.bar.advance()
 
     def _accumulate_until_it_fits(self, batches: list[Indices], pairs: Pairs) -> Sums:
-        """The same as `_accumulate`, from zero, and again in smaller pieces if memory runs out."""
-
-        def from_zero() -> Sums:  # without what an earlier attempt has added up
-            self.learner.update.begin()
-            return self._accumulate(batches, pairs)
-
+        """The same as `_accumulate`; if memory runs out, again in smaller pieces."""
         random = torch.get_rng_state()
         try:
-            return self.micro_batches.until_it_fits(from_zero, batches)
+            return self.micro_batches.until_it_fits(lambda: self._accumulate(batches, pairs), batches)
         except Interrupted:
             torch.set_rng_state(random)  # When the run is resumed, it begins with this update.
             raise
@@ -211,6 +204,7 @@ class Trainer:
 
         Returns the sums over this process's parts of the batches.
         """
+        self.learner.update.begin()  # from zero, without what an earlier attempt has added up
         self.learner.model.train()
         passes = [
             [Pass(make_batch(pairs, indices), weight) for indices, weight in parts]
@@ -224,7 +218,7 @@ class Trainer:
 
     def _of_all_processes(self, own: Sums) -> tuple[Sums, int]:
         """The sums over all processes, and the number of a signal that any of them has received, or 0."""
-        gathered = self.learner.processes.gather(own.loss, own.nll, own.tokens, self.guard.received or 0)
+        gathered = self.learner.processes.gather(own.loss, own.nll, own.tokens, self.learner.guard.received or 0)
         loss, nll, tokens = gathered[:, :3].sum(0).tolist()
         return Sums(loss, nll, int(tokens)), int(gathered[:, 3].max())
 
