@@ -1,14 +1,13 @@
-"""Signals that end a command: once, in order, and not before PyTorch is imported."""
+"""Signals that end a command: once, in order, and not while a library is imported."""
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from own_logging import own_logging
@@ -52,18 +51,17 @@ def test_a_command_that_is_over_leaves_signals_as_they_were() -> None:
 
 @POSIX
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_waits_until_a_library_is_imported(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
-    module = ModuleType("torch")
-    module.__spec__ = ModuleSpec("torch", None)
+    lines = ["import os, time", f"os.kill(os.getpid(), {int(number)})", "time.sleep(0.5)"]
+    (tmp_path / f"slow_{number.name}.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
 
     def work() -> None:
-        with monkeypatch.context() as patch:
-            patch.setitem(sys.modules, "torch", module)
-            patch.setattr(module.__spec__, "_initializing", True, raising=False)  # as Python does
-            os.kill(os.getpid(), number)
-            time.sleep(0.5)
-            said.append("imported")
+        importlib.import_module(f"slow_{number.name}")
+        said.append("imported")
         time.sleep(10)  # until the signal interrupts it
         said.append("too late")
 
@@ -76,6 +74,27 @@ def test_a_signal_waits_until_pytorch_is_imported(number: signal.Signals, monkey
     with second_signal_ends(grace=30):
         assert ended_in_order(work, said.append) == 128 + number
     assert said == ["imported", "sent again", "stopped"]
+    assert time.monotonic() - started < 5
+
+
+@POSIX
+def test_a_command_in_a_module_that_is_being_imported_can_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "users_module.py").write_text("""
+import os, signal, time
+from translate.commands.run import run
+
+def work():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(10)
+
+code = run(work, print)
+""")
+    monkeypatch.syspath_prepend(tmp_path)
+    started = time.monotonic()
+    with own_logging():
+        assert importlib.import_module("users_module").code == 130
     assert time.monotonic() - started < 5
 
 

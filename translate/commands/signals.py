@@ -1,4 +1,4 @@
-"""Signals while a command runs: it ends cleanly, and not while PyTorch is being imported."""
+"""Signals while a command runs: it ends cleanly, and not while a library is being imported."""
 
 import atexit
 import signal
@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from translate.system.interrupt import HANGUP, Echoes, handle
+
+COMMAND = "translate.commands.run"  # the module whose `run` does the work of a command
 
 
 class CtrlC:
@@ -37,16 +39,17 @@ class CtrlC:
 
 
 def comes_again(number: int) -> bool:
-    """Whether PyTorch is being imported; if so, this signal is sent again once that is over.
+    """Whether something is being imported; if so, this signal is sent again once that is over.
 
-    While its C++ library is initialized, an exception would end the process by SIGABRT.
+    Libraries are not prepared for an exception then: while PyTorch's is initialized, it would end the process by
+    SIGABRT, and pydantic loses some, or raises an error of its own in their place.
     """
-    if not is_importing_torch():
+    if not is_importing():
         return False
 
     # Not sent again and again: second_signal_ends counts every signal, and importing may take longer than it waits.
     def send_later() -> None:
-        while is_importing_torch():
+        while is_importing():
             time.sleep(0.02)
         send_to_main_thread(number)
 
@@ -54,10 +57,15 @@ def comes_again(number: int) -> bool:
     return True
 
 
-def is_importing_torch() -> bool:
-    """Whether the import of PyTorch has begun and not ended."""
-    specification = getattr(sys.modules.get("torch"), "__spec__", None)
-    return getattr(specification, "_initializing", False)
+def is_importing() -> bool:
+    """Whether the main thread is importing something, for the command that it runs."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    # A module that calls the command may itself be one that is being imported.
+    while frame is not None and frame.f_globals.get("__name__") != COMMAND:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def send_to_main_thread(number: int) -> None:
