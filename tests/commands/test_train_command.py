@@ -328,8 +328,27 @@ def test_a_run_cut_off_before_its_first_state_begins_anew(
     refused(run("training.max_steps=2"), kept)
     refused(run("--resume-or-start", "training.max_steps=3"), kept)  # Perhaps somebody else's model.
     assert run("--resume-or-start", "training.max_steps=2").code == 0
+
+
+def test_a_finished_run_without_states_stays(run: Run, untrained: Project) -> None:
+    """Job queues start again what is finished, and finished.json says that it is."""
+    folder, model = untrained.model.parent, untrained.model
+    assert run("training.max_steps=2").code == 0
     shutil.rmtree(folder / "states")
-    refused(run("--resume-or-start", "training.max_steps=2"), kept)  # It was finished.
+    result = model.read_bytes()
+    for how in ("--resume", "--resume-or-start"):
+        said = run(how, "training.max_steps=2")
+        assert said.code == 0
+        assert said.err == f"{folder} is finished: there is nothing to resume\n{best_model(untrained)}"
+    kept = f"{folder} already holds a run; --overwrite replaces it, output=… uses another folder"
+    refused(run("--resume-or-start", "training.max_steps=3"), kept)
+    (folder / "finished.json").unlink()
+    assert "no usable training state" in run("--resume", "training.max_steps=2").err
+    (folder / "finished.json").write_text("{}")
+    assert model.read_bytes() == result
+    model.write_bytes(result[:-1])
+    assert "no usable training state" in run("--resume", "training.max_steps=2").err
+    refused(run("--resume-or-start", "training.max_steps=2"), kept)
 
 
 @pytest.mark.parametrize("how", [(), ("--overwrite",), ("--resume-or-start",)])

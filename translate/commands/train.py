@@ -126,12 +126,15 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
         with run_folder.exclusive() if processes.rank == 0 else nullcontext():
             if args.resume and not run_folder.has_model_or_states():
                 raise nothing_to_resume(run_folder)
+            # The first process decides for all: others might look only after it has begun to write.
             resume = args.resume or (args.resume_or_start and processes.on_first(run_folder.has_states))
-            anew = args.overwrite
+            written, anew, again = dump_config(config), args.overwrite, args.resume or args.resume_or_start
             if args.resume_or_start and not resume:
-                # The first process decides for all: others might look only after it has begun to write.
-                anew = processes.on_first(lambda: run_folder.was_cut_off(dump_config(config)))
-            train_together(config, resume=resume, overwrite=anew, processes=processes)
+                anew = processes.on_first(lambda: run_folder.was_cut_off(written))
+            if again and processes.on_first(lambda: run_folder.has_only_result(written)):
+                log.info("%s is finished: there is nothing to resume", run_folder.path)
+            else:
+                train_together(config, resume=resume, overwrite=anew, processes=processes)
     except Interrupted as stop:
         how = " and --resume in place of --overwrite" if args.overwrite else " and --resume"
         log.info("%s; the run is saved. Continue with the same command%s", stop, "" if args.resume_or_start else how)

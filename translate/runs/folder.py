@@ -100,6 +100,14 @@ class RunFolder:
             return validations < 2 and self.config.read_text(encoding="utf-8") == WRITTEN + config
         return False
 
+    def has_only_result(self, config: str) -> bool:
+        """Whether a run by this config is finished, with its model intact and its states removed."""
+        if self.has_states() or not self.finished.exists() or self.damage_of_model():
+            return False
+        with suppress(OSError, ValueError):
+            return self.config.read_text(encoding="utf-8") == WRITTEN + config
+        return False
+
     def damage_of_model(self) -> str | None:
         """What is wrong with the best model, if it is missing or damaged."""
         if not self.model.exists():
