@@ -16,6 +16,9 @@ from translate.training.learner import Learner
 from translate.training.memory import TensorMemory, human_size
 from translate.training.micro_batches import MicroBatches
 
+# How much a process on a CPU may grow for each byte of tensors: what is freed leaves gaps in the C library's heap.
+GROWTH = 1.5
+
 
 @dataclass(frozen=True)
 class LargestBatch:
@@ -97,12 +100,12 @@ def _part_of(micro_batches: MicroBatches, largest: LargestBatch) -> Indices:
 
 @contextmanager
 def reporting_memory(learner: Learner, pairs: int, longest: int) -> Iterator[None]:
-    """Report the memory that training takes, measured while the body runs a pass; warn if less is free.
+    """Report the memory that training takes, measured while the body runs a pass; warn if less may be free.
 
     The pass is over this number of `pairs`, the longest side of which has `longest` tokens, including eos.
 
-    Only tensors are counted. On CPUs a process may grow by up to half as much again: what is freed leaves gaps in the C
-    library's heap.
+    Only tensors are counted. The warning leaves room for what a process on a CPU may take besides: it comes before that
+    much is taken, because a container's limit, or Linux, may end the process without a message.
 
     All workers of all processes run such a pass at the same time, each worker with its own gradients. The processes of
     one machine share its memory if they compute on CPUs. Gradients are cleared afterwards, and the random state is
@@ -112,15 +115,16 @@ def reporting_memory(learner: Learner, pairs: int, longest: int) -> Iterator[Non
     workers = learner.update.workers
     each = f" for each of {learner.sharing} processes" if learner.sharing > 1 else ""
     lasting, free = learner.lasting_memory(), free_memory(device) / learner.sharing
+    for_tensors = (free / GROWTH if device.type == "cpu" else free) - lasting.to_come
 
     def warn() -> None:
-        say(f"warning: training needs more than the {human_size(free)} of free memory{each}; {learner.remedies()}")
+        say(f"warning: training may need more than the {human_size(free)} of free memory{each}; {learner.remedies()}")
 
     for parameter in model.parameters():  # Allocated before measuring: they are not activations.
         parameter.grad = torch.zeros_like(parameter)
     devices = [device] if device.type == "cuda" else []
     try:
-        with torch.random.fork_rng(devices), TensorMemory((free - lasting.to_come) / workers, warn) as activations:
+        with torch.random.fork_rng(devices), TensorMemory(for_tensors / workers, warn) as activations:
             yield
     finally:
         model.zero_grad()
