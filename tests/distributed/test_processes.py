@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from translate.distributed.processes import SINGLE_PROCESS, Part, Processes, number_from, seed_of
+from translate.errors import CheckpointError
 
 
 def process(rank: int, count: int) -> Processes:
@@ -64,7 +66,7 @@ def test_a_process_by_itself() -> None:
     ((part,),) = SINGLE_PROCESS.parts([batch])
     assert part.indices is batch
     assert part.weight == 1
-    assert SINGLE_PROCESS.gather(1, 2.5).tolist() == [[1, 2.5]]
+    assert SINGLE_PROCESS.gather(1, 2.5, 2**48 - 1).tolist() == [[1, 2.5, 2**48 - 1]]  # as number_from gives them
     tensor = torch.arange(3)
     assert SINGLE_PROCESS.gather_tensors(tensor)[0] is tensor
     assert SINGLE_PROCESS.on_first(lambda: 7) == 7
@@ -98,4 +100,21 @@ def test_workers_of_all_processes_share_an_update(number: int, processes: int) -
 def test_processes_can_exchange_numbers_of_text_as_floats() -> None:
     numbers = [number_from(bytes([byte])) for byte in range(256)]
     assert len(set(numbers)) == 256
+    assert number_from(b"{training: {max_steps: 3}}") != number_from(b"{training: {max_steps: 4}}")  # in the end alone
     assert [int(float(number)) for number in numbers] == numbers
+
+
+@pytest.mark.parametrize(
+    ("numbers", "agree"), [([3], True), ([3, 3], True), ([3, 4], False), ([3, 3, 3], True), ([3, 3, 4], False)]
+)
+def test_one_process_that_differs_from_the_others_is_noticed(numbers: list[float], agree: bool) -> None:
+    class Several(Processes):
+        def gather(self, *own: float) -> NDArray[np.float64]:
+            return np.array(numbers, dtype=np.float64)[:, None]
+
+    assert Several().agree_on(3) is agree
+    if agree:
+        Several().expect_the_same(3, "snapshots")
+    else:
+        with pytest.raises(CheckpointError, match=r"^the processes find different snapshots; "):
+            Several().expect_the_same(3, "snapshots")
