@@ -1,26 +1,30 @@
 """What several processes agree on."""
 
+import json
+import logging
 import signal
 import subprocess
 import sys
 import time
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.torch_version import TorchVersion
 
 from translate.distributed import group as group_module
 from translate.distributed.group import Group
 from translate.distributed.parallel import PARALLEL
 from translate.errors import ConfigError, DataError, TrainingError
-from translate.system.interrupt import Interrupted
+from translate.system.interrupt import SHUTDOWN, Interrupted
 
 
 def group_of(rank: int, count: int) -> Group:
@@ -84,6 +88,85 @@ def test_what_ends_the_work_of_the_first_process_ends_that_of_all(
     monkeypatch.setattr(dist, "broadcast_object_list", lambda outcome, **_: outcome.__setitem__(slice(None), sent[0]))
     with pytest.raises(type(error)):
         group_of(1, 2).on_first(Mock(side_effect=AssertionError("only the first works")))
+
+
+def test_what_the_first_process_finds_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[list[object]] = []
+    monkeypatch.setattr(dist, "broadcast_object_list", lambda outcome, **_: sent.append(list(outcome)))
+    assert group_of(0, 2).on_first(lambda: 7) == 7
+    monkeypatch.setattr(dist, "broadcast_object_list", lambda outcome, **_: outcome.__setitem__(slice(None), sent[0]))
+    assert group_of(1, 2).on_first(Mock(side_effect=AssertionError("only the first works"))) == 7
+
+
+def test_numbers_of_all_processes_arrive_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in a row of its own, also those of number_from, which have 48 bits."""
+
+    def all_gather(tensors: list[Tensor], tensor: Tensor) -> None:
+        for rank, place in enumerate(tensors):
+            place.copy_(tensor + rank)
+
+    monkeypatch.setattr(dist, "all_gather", all_gather)
+    largest = 2**48 - 3
+    assert group_of(1, 3).gather(largest, 0.5).tolist() == [[largest + rank, 0.5 + rank] for rank in range(3)]
+
+
+def test_the_first_process_speaks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels: dict[int, int] = {}
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    for rank in range(3):
+        monkeypatch.setattr(logging.getLogger("translate"), "setLevel", partial(levels.__setitem__, rank))
+        Group(None, rank, 3)
+    assert levels == {1: logging.ERROR, 2: logging.ERROR}
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_first_says_when_all_may_end(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchrun kills all processes as soon as one of them exits with an error."""
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(logging.getLogger("translate"), "setLevel", lambda _: None)
+    store = Mock()
+    Group(store, rank, 2).await_last_message()
+    assert store.method_calls == [
+        call.set("translate/end", "") if rank == 0 else call.wait(["translate/end"], SHUTDOWN)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rank", "by_torchrun", "outlived"), [(0, False, True), (0, True, False), (1, False, False), (1, True, False)]
+)
+def test_the_store_is_the_first_process_s_unless_torchrun_runs_it(
+    rank: int, by_torchrun: bool, outlived: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failure it then waits for the others, which would be of no use to anyone else's store."""
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
+    if by_torchrun:
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(logging.getLogger("translate"), "setLevel", lambda _: None)
+    monkeypatch.setattr(group_module, "follow_environment", lambda: (dist.HashStore(), rank, 2))
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        group._store.add(group_module.TOLD, 1)
+
+    monkeypatch.setattr(time, "sleep", wait)
+    group = Group.of_environment()
+    group.is_first_to_report("a mistake")
+    group.await_last_message()
+    assert (len(waits) > 0) == outlived
+
+
+def test_torchrun_is_told_what_ended_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(file))
+    group = group_of(1, 2)
+    group._store = SimpleNamespace(add=lambda *_: 2)
+    assert not group.is_first_to_report("error: die Größe")
+    told = json.loads(file.read_text(encoding="utf-8"))["message"]
+    assert told["message"] == told["extraInfo"]["py_callstack"] == "error: die Größe"
+    assert told["extraInfo"]["timestamp"].isdigit()
 
 
 def test_one_of_two_that_fail_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +265,8 @@ def test_every_process_goes_its_own_way() -> None:
     torch.manual_seed(1)
     assert drawn[0] == tuple(torch.rand(3).tolist())
     assert len(set(drawn)) == 3
+    group_of(1, 3).seed_each_process(seed=2)
+    assert tuple(torch.rand(3).tolist()) not in drawn  # Another run draws other numbers.
 
 
 @pytest.fixture
@@ -295,8 +380,9 @@ LOST = RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connec
 
 
 def test_a_lost_connection_is_explained() -> None:
-    with pytest.raises(TrainingError, match="another process of this run has ended"), group_of(0, 2):
-        raise LOST
+    for lost in (LOST, RuntimeError("Gloo connectFullMesh failed with a timeout")):
+        with pytest.raises(TrainingError, match="another process of this run has ended"), group_of(0, 2):
+            raise lost
 
 
 def test_what_ended_the_connections_of_a_gpu_is_quoted() -> None:
