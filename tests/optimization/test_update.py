@@ -1,6 +1,7 @@
 """One update: the arithmetic of its passes, and the length of its gradient."""
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -98,3 +99,41 @@ def test_a_step_is_as_long_as_the_rate_asked_for() -> None:
         update.step(rate)
         moved = [(a - b).abs().max().item() for a, b in zip(update.parallel.model.parameters(), before, strict=True)]
         assert max(moved) == pytest.approx(rate, rel=0.05)
+
+
+class Noted(Single):
+    """One of several processes, of which the others have the same gradient as this one."""
+
+    def __init__(self) -> None:
+        super().__init__(small_model())
+        self.told: list[object] = []
+
+    def __call__(self, *inputs: Tensor | None, **options: bool) -> Tensor:
+        self.told.append("forward")
+        return super().__call__(*inputs, **options)
+
+    def backward_pass(self, *, last: bool) -> AbstractContextManager[None]:
+        self.told.append(last)
+        return super().backward_pass(last=last)
+
+    def unsharded(self, tensor: Tensor) -> Tensor:
+        return 2 * tensor
+
+
+def test_processes_average_gradients_after_the_last_pass_and_not_before() -> None:
+    """They run what averages, not the model itself: that would let each of them go its own way."""
+    parallel = Noted()
+    update = Update(parallel, TrainingConfig(), CPU, torch.float32)
+    update.accumulate_all([[Pass(batch, 1) for batch in UPDATES[0]]], 10.0)
+    assert parallel.told == [False, "forward", True, "forward"]
+
+
+def test_the_length_of_a_sharded_gradient_is_that_of_the_whole() -> None:
+    update = Update(Noted(), TrainingConfig(clip_norm=None), CPU, torch.float32)
+    update.accumulate(UPDATES[0][0], 1.0, last=True)
+    assert update.clip() == pytest.approx(2 * length(update))
+
+
+def test_an_update_that_holds_nothing_for_later_has_no_memory_to_give_up() -> None:
+    """If it said otherwise, a validation without memory would be tried again for ever."""
+    assert not Update(Single(small_model()), TrainingConfig(), CPU, torch.float32).give_up_memory()
