@@ -1,6 +1,5 @@
 """Held-out pairs: as many as asked for, random, and with lines that training text does not have."""
 
-import gzip
 import io
 import os
 import re
@@ -15,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translate.data import holdout
-from translate.data.holdout import MAX_LENGTH, hold_out, new_files, open_table, write_splits
+from translate.data.holdout import MAX_LENGTH, hold_out, new_files, write_splits
 from translate.data.lines import read_lines
 from translate.errors import DataError
 from translate.system.files import atomic_file
@@ -180,54 +179,3 @@ def test_ctrl_c_while_the_files_are_brought_to_the_disk_leaves_no_file(
     with pytest.raises(KeyboardInterrupt):
         write_splits(new_files(tmp_path, splits, ("de", "en")), {"de": SOURCE[:3], "en": TARGET[:3]}, splits)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_columns_of_a_table(tmp_path: Path) -> None:
-    table = tmp_path / "table.tsv.gz"
-    table.write_bytes(gzip.compress(b"7\tein Hund\t8\ta dog\tCC-BY\r\n9\t\t3\t b \t\n\n \n"))
-    source, target = open_table(table, (2, 4))
-    assert (list(source), list(target)) == (["ein Hund", ""], ["a dog", " b "])
-    assert (list(source), len(source)) == (["ein Hund", ""], 2)
-    assert list(open_table(table, (5, 1))[0]) == ["CC-BY", ""]
-
-
-def test_a_table_with_too_few_columns(tmp_path: Path) -> None:
-    (tmp_path / "table.tsv").write_text("a\tb\n")
-    with pytest.raises(DataError, match=r"line 1 has 2 columns, with a tab between two, but columns 3 and 1 are"):
-        open_table(tmp_path / "table.tsv", (3, 1))
-
-
-def test_a_table_that_grows_while_it_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(path: Path) -> Iterator[str]:
-        yield "a\tb"
-        path.write_text("a\tb\nc\td\n")
-
-    table = tmp_path / "table.tsv"
-    table.write_text("a\tb\n")
-    with monkeypatch.context() as patch:
-        patch.setattr(holdout, "lines_of", read)
-        source, _ = open_table(table, (1, 2))
-    with pytest.raises(DataError, match="changed while it was being read"):
-        list(source)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a\tb\nc\n", r"line 2 has 1 column, with a tab between two, but columns 1 and 2 are needed: 'c'\. "),
-        (
-            "a\tb\nc\nd\te\nf\n",
-            r"line 2 has 1 column, .*: 'c'; 2 of 4 lines have too few\. Leave them out \(awk -F'\\t'",
-        ),
-        ("a\tb\nc\nd\n", r": 'c'; 2 of 3 lines have too few\. Correct it, choose"),
-        ("a,b\nc,d\n", r": 'a,b'; 2 of 2 lines have too few\. Correct it, choose"),
-        ("a,b\n", r"line 1 has 1 column, .* give two files, one for each language\.$"),
-        ("\n\n", r"has no text"),
-        ("", r"has no text"),
-    ],
-)
-def test_what_is_no_table(content: str, message: str, tmp_path: Path) -> None:
-    table = tmp_path / "table.tsv"
-    table.write_text(content)
-    with pytest.raises(DataError, match=message):
-        open_table(table, (1, 2))

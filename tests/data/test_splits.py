@@ -10,7 +10,7 @@ import pytest
 from packed import ENGLISH, GERMAN, write, write_split
 
 from translate.data.lines import PACKED
-from translate.data.splits import ALIASES, FOLDERS, find_split, open_split, splits_in, text_columns
+from translate.data.splits import ALIASES, FOLDERS, find_split, open_split, splits_in
 from translate.errors import DataError
 
 
@@ -217,12 +217,6 @@ def test_other_languages(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match=re.escape(message)):
         find_split(tmp_path, "train", "cs", "fr")
-
-
-def test_a_column_of_text_may_hold_numbers(tmp_path: Path) -> None:
-    table = tmp_path / "train.tsv"
-    table.write_text("id\tde\ten\n1\tDer Hund\tthe dog\n2\t1999\t1999\n3\tDie Katze\tthe cat\n", encoding="utf-8")
-    assert text_columns(table) == (2, 3)
 
 
 @pytest.mark.parametrize(

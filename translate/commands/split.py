@@ -102,9 +102,8 @@ def read_two_files(args: argparse.Namespace) -> "tuple[Text, Text]":
 
 def read_table(args: argparse.Namespace) -> "tuple[Text, Text]":
     """Two columns; the log says which, with what the first row has in them. DataError as open_table."""
-    from translate.data.holdout import open_table
     from translate.data.lines import excerpt, version_of
-    from translate.data.splits import text_columns
+    from translate.data.table import open_table, text_columns
 
     (table,) = args.files
     version_of(table)  # Looking for columns would read from a pipe, or wait for it.

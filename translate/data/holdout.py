@@ -3,13 +3,12 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.data.lines import PACKED, Column, FileText, Text, excerpt, lines_of, version_of, without_blank_end
+from translate.data.lines import PACKED, Text
 from translate.data.splits import names_of_split
 from translate.errors import DataError
 from translate.system.files import atomic_open, writing
@@ -17,40 +16,6 @@ from translate.text.codec import compose
 
 TRAIN = "train"
 MAX_LENGTH = 1000  # characters of a held-out line: longer ones are mostly several sentences, and slow to translate
-
-
-def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
-    """Two columns of a table, counted from 1, which a tab separates; read once to check that every row has them.
-
-    Raises:
-        DataError: the file cannot be read or is empty, or a row has too few columns.
-    """
-    version = version_of(path)
-    needed = max(columns)
-    rows = short = 0
-    problem = ""  # with the first row that is too short
-    for rows, row in enumerate(without_blank_end(lines_of(path)), start=1):
-        found = row.count("\t") + 1
-        if found >= needed:
-            continue
-        short += 1
-        if not problem:
-            problem = (
-                f"{path}, line {rows} has {found} column{'s' if found > 1 else ''}, with a tab between two, but "
-                f"columns {columns[0]} and {columns[1]} are needed: {excerpt(row)}"
-            )
-    if problem:
-        count = f"; {short} of {rows} lines have too few" if short > 1 else ""
-        remedy = "Correct it" if 2 * short > rows else rf"Leave them out (awk -F'\t' 'NF >= {needed}' FILE), correct it"
-        raise DataError(f"{problem}{count}. {remedy}, choose --columns, or give two files, one for each language.")
-    if not rows:
-        raise DataError(f"{path} has no text. It needs one sentence and its translation per line, with a tab between.")
-    text = FileText(path, rows, version)
-    return Column(text, partial(_cell, columns[0])), Column(text, partial(_cell, columns[1]))
-
-
-def _cell(number: int, row: str) -> str:
-    return row.split("\t", number)[number - 1]
 
 
 def hold_out(source: Text, target: Text, sizes: Mapping[str, int], seed: int) -> dict[str, NDArray[np.int64]]:

@@ -1,15 +1,14 @@
 """Find the two files of a split in a folder, in any layout of Multi30k."""
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 
 from translate.data.corpus import TextPair, open_pair
-from translate.data.lines import PACKED, lines_of
+from translate.data.lines import PACKED
 from translate.data.multi30k import DOWNLOADED_LANGUAGES, DOWNLOADED_SPLITS
+from translate.data.table import text_columns
 from translate.errors import DataError
 from translate.system.paths import exists, is_folder
 
@@ -166,28 +165,6 @@ def _other_files(folder: Path, split: str, source: str, target: str) -> str:
     if archive := next((path.name for path in files if path.name.endswith(ARCHIVES)), None):
         state += f" If they are in {archive}, unpack it first."
     return state
-
-
-def text_columns(table: Path) -> tuple[int, int]:
-    """The first two columns of a table that are not numbers, counted from 1.
-
-    Judged by the first rows, not one alone: above a column of numbers there may be a heading.
-    """
-    rows: list[list[str]] = []
-    with suppress(DataError):  # That it cannot be read is another matter.
-        rows = [row.split("\t") for row in islice(lines_of(table), 100)]
-    numbers = Counter(number for row in rows for number, cell in enumerate(row, start=1) if _is_number(cell))
-    width = max(map(len, rows), default=0)
-    found = [number for number in range(1, width + 1) if 2 * numbers[number] < len(rows)]
-    return (found[0], found[1]) if len(found) > 1 else (1, 2)
-
-
-def _is_number(cell: str) -> bool:
-    """Whether a cell of a table is a number, such as an id, or a score with decimals."""
-    with suppress(ValueError):
-        float(cell)
-        return True
-    return False
 
 
 def what_is_no_file(folder: Path, names: Sequence[str]) -> str:
