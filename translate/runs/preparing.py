@@ -21,10 +21,11 @@ from translate.data.checks import (
 from translate.data.corpora import corpora_of, encode_other_splits
 from translate.data.corpus import TextInMemory, TextPair
 from translate.data.dataset import Dataset
+from translate.data.processed import processed_warnings
 from translate.data.resegmented import ResegmentedDataset
 from translate.data.selection import upsample_pairs
 from translate.decoding.limits import MIN_RATIO, estimate_max_ratio
-from translate.evaluation.score_warnings import blanks_warning, processed_warnings, text_warnings
+from translate.evaluation.score_warnings import blanks_warning, text_warnings
 from translate.model.build import Model
 from translate.model_file import SavedModel
 from translate.system.pool import cores
