@@ -158,11 +158,9 @@ def decode(content: bytes, place: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        from translate.data.lines import SIGNATURES
+        from translate.data.lines import looks_like
 
-        other = next(
-            (what.partition(":")[0] for signature, what in SIGNATURES.items() if content.startswith(signature)), None
-        )
+        other = looks_like(content).partition(":")[0]
         remedy = (
             f"it looks like {other}: name the file with --input, or unpack it first"
             if other

@@ -151,12 +151,17 @@ def without_blank_end(lines: Iterable[str]) -> Iterator[str]:
             blank.clear()
 
 
+def looks_like(content: bytes) -> str:
+    """The kind of file that begins like this, with what to do with it, by the SIGNATURES; empty if none fits."""
+    return next((kind for signature, kind in SIGNATURES.items() if content.startswith(signature)), "")
+
+
 def _not_utf8(path: Path, before: int, error: UnicodeDecodeError) -> DataError:
     """The error where a block of a file, with so many lines `before` it, is not UTF-8."""
     content = error.object
     line = before + content.count(b"\n", 0, error.start) + 1
     place = error.start - content.rfind(b"\n", 0, error.start)
-    kind = "" if before else next((kind for signature, kind in SIGNATURES.items() if content.startswith(signature)), "")
+    kind = "" if before else looks_like(content)
     remedy = f"It looks like {kind}." if kind else "Save the file as UTF-8 (from Latin-1: iconv -f latin1 -t utf8)."
     return DataError(
         f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). {remedy}"
