@@ -1,21 +1,41 @@
-"""The real trainer reduced to its updates, which benchmarks time: it validates nothing and saves nothing."""
+"""What the benchmarks of training share: the training text, and the real trainer reduced to its updates.
 
+It validates nothing and saves nothing.
+"""
+
+import contextlib
+import io
 import sys
 from pathlib import Path
 
 import torch
 
+from translate.config.schema import Config
 from translate.config.training import TrainingConfig
 from translate.data.batching import BatchPlan
+from translate.data.cache import CorpusCache
+from translate.data.corpora import corpora_of
+from translate.data.dataset import Dataset
 from translate.distributed.processes import Processes
 from translate.model.build import Model
 from translate.model.plain import make_plain
+from translate.text.codec import Codecs
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
 from translate.training.model_selection import ModelSelection, Validation
 from translate.training.states import States
+from translate.training.tracking import MetricsLog, NoBar
 from translate.training.trainer import Trainer, TrainingSet
 from translate.training.writer import Writer
+
+
+def training_text(config: Config) -> tuple[Codecs, Dataset]:
+    """The training text as ids, and the codecs that make them, both from the cache if they are there."""
+    assert config.data.cache is not None, "load_config fills it in"
+    text = corpora_of(config.data).open_train()
+    cache = CorpusCache(config.data.cache)
+    codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
+    return codecs, cache.dataset(codecs, text)
 
 
 def bare_trainer(
@@ -46,6 +66,17 @@ def bare_trainer(
     )
     states = States(learner, StateStore(folder, 1, Writer()), identity={})
     return Trainer(learner, dataset, plan, selection=selection, states=states)
+
+
+def train_up_to(total_steps: int, trainer: Trainer, metrics: MetricsLog) -> tuple[float, int]:
+    """Train on until this many updates are done in all; returns the seconds that it took, and the target tokens."""
+    progress = trainer.progress
+    seconds, tokens = progress.seconds, progress.target_tokens
+    trainer.total_steps = total_steps
+    # The trainer would report validations that do not happen.
+    with trainer.learner.guard, contextlib.redirect_stderr(io.StringIO()):
+        trainer.train(metrics, NoBar())
+    return progress.seconds - seconds, progress.target_tokens - tokens
 
 
 if __name__ == "__main__":

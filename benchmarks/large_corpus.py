@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
 from translate import pipeline
 from translate.commands.run import at_least
@@ -39,7 +40,6 @@ from translate.system.files import atomic_open
 from translate.text.tokenizers import TOKENIZERS
 from translate.training.trainer import Trainer
 
-ROOT = Path(__file__).resolve().parents[1]
 SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvw" for vowel in "aeiou"]
 
 

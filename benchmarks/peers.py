@@ -26,7 +26,6 @@ pairs: this project records an update for each new shape of batches, mostly in t
 
 import argparse
 import contextlib
-import io
 import json
 import logging
 import math
@@ -47,7 +46,7 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np
 import torch
-from bare import bare_trainer
+from bare import bare_trainer, train_up_to, training_text
 from loops import Batches, Job
 from numpy.typing import NDArray
 from torch import nn
@@ -57,8 +56,6 @@ from translate.commands.run import BRIEF_BUSY_LOOP, at_least
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Epoch
-from translate.data.cache import CorpusCache
-from translate.data.corpora import corpora_of
 from translate.data.dataset import Dataset, EncodedText
 from translate.distributed.group import Group
 from translate.distributed.processes import SINGLE_PROCESS, Processes
@@ -68,7 +65,7 @@ from translate.pipeline import choose_dtype
 from translate.system.allocation import keep_memory
 from translate.system.device import avoid_cudnn_attention, prepare_cpu, resolve_device
 from translate.system.precision import PRECISIONS, name_of
-from translate.training.tracking import MetricsLog, NoBar
+from translate.training.tracking import MetricsLog
 
 # What `translate.system.allocation.keep_memory` asks of glibc, as environment variables.
 KEPT_MEMORY = {
@@ -86,11 +83,7 @@ def make_job(args: argparse.Namespace) -> Job:
     """Make the batches of each pass."""
     overrides = [f"data.root={args.data.resolve()}", f"device={args.device}", f"threads={args.threads}"]
     config = load_config(args.config, overrides)
-    assert config.data.cache is not None, "load_config fills it in"
-    text = corpora_of(config.data).open_train()
-    cache = CorpusCache(config.data.cache)
-    source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
-    dataset = cache.dataset(codecs, text)
+    (source, target), dataset = training_text(config)
     batch = limited(config).training.batch
     rows, everything = batch.max_sentences, np.arange(len(dataset))
     assert rows is not None
@@ -196,20 +189,16 @@ def this_project(job: Job, passes: list[Batches], dtype: torch.dtype, processes:
             processes=processes,
             folder=Path(folder),
         )
-        trainer.total_steps = 0
+        done = 0
         for batches in passes:
             trainer.plan = one_pass(job, batches)
-            trainer.total_steps += len(batches)
-            seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
-            # The trainer would report validations that do not happen.
-            with trainer.learner.guard, contextlib.redirect_stderr(io.StringIO()):
-                trainer.train(metrics, NoBar())
+            done += len(batches)
+            seconds, tokens = train_up_to(done, trainer, metrics)
             rows = map(json.loads, (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
             loss = [row["nll"] for row in rows if row["kind"] == "train"][-1]
-            progress = trainer.progress
             yield {
-                "seconds": progress.seconds - seconds,
-                "tokens": progress.target_tokens - tokens,
+                "seconds": seconds,
+                "tokens": tokens,
                 "loss": loss,
                 "peak": float(processes.gather(peak_memory(job.device)).sum()),
             }

@@ -7,8 +7,6 @@ measured in turn. The ratio is that of the medians.
 """
 
 import argparse
-import contextlib
-import io
 import json
 import logging
 import os
@@ -18,17 +16,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
 import numpy as np
 import torch
-from bare import bare_trainer
+from bare import bare_trainer, train_up_to, training_text
 
 from translate.commands.run import at_least
 from translate.config.loading import load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan
-from translate.data.cache import CorpusCache
 from translate.data.corpora import corpora_of
 from translate.distributed.group import Group
 from translate.distributed.processes import SINGLE_PROCESS
@@ -38,9 +36,7 @@ from translate.pipeline import choose_dtype
 from translate.system.allocation import keep_memory
 from translate.system.device import prepare_cpu, resolve_device
 from translate.system.precision import name_of
-from translate.training.tracking import MetricsLog, NoBar
-
-ROOT = Path(__file__).resolve().parents[1]
+from translate.training.tracking import MetricsLog
 
 
 def config_of(args: argparse.Namespace) -> Config:
@@ -50,16 +46,12 @@ def config_of(args: argparse.Namespace) -> Config:
 def one_process(args: argparse.Namespace) -> None:
     """Train two passes over some pairs together with the other processes; print how fast the second one was."""
     config = config_of(args)
-    assert config.data.cache is not None
     group = Group.of_environment() if int(os.environ["WORLD_SIZE"]) > 1 else None
     processes = group or SINGLE_PROCESS
     if "memory" not in config.training.plain:
         keep_memory()
     with processes.first_ahead():
-        text = corpora_of(config.data).open_train()
-        cache = CorpusCache(config.data.cache)
-        source, target = codecs = cache.codecs(config.text, (config.data.source, config.data.target), text)
-        dataset = cache.dataset(codecs, text)
+        (source, target), dataset = training_text(config)
     pairs = np.random.default_rng(1).permutation(len(dataset))[: args.pairs or None]
     prepare_cpu(threads=1)
     device = resolve_device("cpu")
@@ -81,16 +73,11 @@ def one_process(args: argparse.Namespace) -> None:
             folder=Path(folder),
         )
         metrics = MetricsLog(Path(folder) / "metrics.jsonl")
-        last, seconds, tokens = trainer.total_steps, 0.0, 0
-        for total_steps in (last // 2, last):  # The first pass warms up.
-            trainer.total_steps = total_steps
-            seconds, tokens = trainer.progress.seconds, trainer.progress.target_tokens
-            with trainer.learner.guard, contextlib.redirect_stderr(io.StringIO()):
-                trainer.train(metrics, NoBar())
+        last = trainer.total_steps
+        train_up_to(last // 2, trainer, metrics)  # The first pass warms up.
+        seconds, tokens = train_up_to(last, trainer, metrics)
         if processes.rank == 0:
-            done = trainer.progress
-            rate = (done.target_tokens - tokens) / (done.seconds - seconds)
-            print(json.dumps({"rate": rate, "updates": last // 2, "dtype": name_of(dtype)}))
+            print(json.dumps({"rate": tokens / seconds, "updates": last // 2, "dtype": name_of(dtype)}))
     if group is not None:
         group.await_last_message()
 
