@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from translate.config.text import TextConfig
-from translate.data.batching import Pairs, make_batch
+from translate.data.batching import make_batch
 from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory
-from translate.data.dataset import Dataset
+from translate.data.dataset import Dataset, Lines, Pairs
 from translate.data.digest import text_sha256
-from translate.data.resegmented import ResegmentedDataset, ResegmentedPairs, Side
+from translate.data.resegmented import ResegmentedDataset, ResegmentedPairs
 from translate.text.codec import Codecs
 from translate.text.vocabulary import BOS, EOS
 
@@ -39,7 +39,7 @@ def resegmented(
     return ResegmentedDataset(dataset, codecs, dropout=dropout, max_tokens=max_tokens, seed=seed, helpers=helpers)
 
 
-def ids_of(side: Side, line: int) -> list[int]:
+def ids_of(side: Lines, line: int) -> list[int]:
     ids, lengths = side.gather(np.array([line]))
     assert lengths.tolist() == [len(ids)]
     return ids.tolist()

@@ -5,7 +5,7 @@ Dimension letters in names: B pairs, S source positions, T target positions, N r
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from translate.config.training import BatchConfig
-from translate.data.dataset import Gathered, Indices
+from translate.data.dataset import Indices, Pairs
 from translate.text.vocabulary import BOS, EOS, PAD, SPECIALS
 
 Lengths = NDArray[np.integer]
@@ -70,26 +70,6 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(**{name: tensor.to(device, non_blocking=True) for name, tensor in vars(self).items()})
-
-
-class Lines(Protocol):
-    """The ids of each line of one side, without BOS and EOS."""
-
-    def gather(self, lines: Indices) -> Gathered:
-        """The ids of these lines."""
-
-
-class Pairs(Protocol):
-    """Encoded pairs, such as a `Dataset`. If they are `labelled`, a target is a label and has no eos."""
-
-    @property
-    def source(self) -> Lines: ...
-
-    @property
-    def target(self) -> Lines: ...
-
-    @property
-    def labelled(self) -> bool: ...
 
 
 def make_batch(pairs: Pairs, indices: Sequence[int] | Indices) -> Batch:

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,26 @@ SIDES = ("source", "target")
 Ids = Sequence[int] | NDArray[np.integer]  # of one line, without bos and eos
 Indices = NDArray[np.integer]  # of lines or pairs, counted from 0
 Gathered = tuple[NDArray[Any], NDArray[np.int64]]  # the ids of some lines, one after the other, and how many each has
+
+
+class Lines(Protocol):
+    """The ids of each line of one side, without BOS and EOS."""
+
+    def gather(self, lines: Indices) -> Gathered:
+        """The ids of these lines."""
+
+
+class Pairs(Protocol):
+    """Encoded pairs, such as a `Dataset`. If they are `labelled`, a target is a label and has no eos."""
+
+    @property
+    def source(self) -> Lines: ...
+
+    @property
+    def target(self) -> Lines: ...
+
+    @property
+    def labelled(self) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False)

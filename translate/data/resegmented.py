@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from translate.data.dataset import SIDES, Dataset, EncodedText, Gathered, Indices
+from translate.data.dataset import SIDES, Dataset, EncodedText, Gathered, Indices, Lines
 from translate.errors import DataError
 from translate.system.pool import in_processes
 from translate.text.bpe_dropout import BpeDropout
@@ -81,15 +81,12 @@ class GatheredText:
         return self.encoded.gather(places)
 
 
-Side = EncodedText | ResegmentedText | GatheredText
-
-
 @dataclass(frozen=True, eq=False)
 class ResegmentedPairs:
     """The pairs of one epoch, or some of them."""
 
-    source: Side
-    target: Side
+    source: Lines
+    target: Lines
     labelled: bool
 
 

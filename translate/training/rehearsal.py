@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from translate.data.batching import BatchPlan, Pairs, Shapes, make_batch
-from translate.data.dataset import Indices
+from translate.data.batching import BatchPlan, Shapes, make_batch
+from translate.data.dataset import Indices, Pairs
 from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
 from translate.system.allocation import is_out_of_memory, release_memory
 from translate.system.free_memory import free_memory

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translate.data.batching import BatchPlan, Pairs, make_batch
-from translate.data.dataset import Indices
+from translate.data.batching import BatchPlan, make_batch
+from translate.data.dataset import Indices, Pairs
 from translate.errors import CheckpointError, DataError, TrainingError
 from translate.optimization.schedule import build_schedule
 from translate.optimization.update import Pass
