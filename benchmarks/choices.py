@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from translate.commands.run import at_least
+from translate.commands.options import at_least
 from translate.config.loading import load_config
 from translate.data.corpora import corpora_of
 from translate.data.splits import open_split

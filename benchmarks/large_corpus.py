@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from translate import pipeline
-from translate.commands.run import at_least
+from translate.commands.options import at_least
 from translate.config.schema import Config
 from translate.data.cache import CorpusCache
 from translate.data.corpora import ParallelCorpora

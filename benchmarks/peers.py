@@ -52,7 +52,8 @@ from numpy.typing import NDArray
 from torch import nn
 from turns import Contender, Pass, peak_memory, serve, take_turns
 
-from translate.commands.run import BRIEF_BUSY_LOOP, at_least
+from translate.commands.options import at_least
+from translate.commands.run import BRIEF_BUSY_LOOP
 from translate.config.loading import config_from_dict, config_to_dict, load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan, Epoch

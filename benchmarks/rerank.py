@@ -29,7 +29,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
 
 from translate import Translator
-from translate.commands.run import at_least, run
+from translate.commands.options import at_least
+from translate.commands.run import run
 from translate.commands.streams import open_output
 from translate.commands.translate import refuse_to_replace
 from translate.data.corpora import corpora_of

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from translate.commands import evaluate, train, translate
-from translate.commands.run import at_least
+from translate.commands.options import at_least
 
 CONFIGS = sorted((ROOT / "configs" / "roots").glob("*.yaml"))
 HELD_OUT = 3  # sentences to validate on, and to score: the large models decode slowly on a CPU

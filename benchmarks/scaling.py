@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from bare import bare_trainer, train_up_to, training_text
 
-from translate.commands.run import at_least
+from translate.commands.options import at_least
 from translate.config.loading import load_config
 from translate.config.schema import Config
 from translate.data.batching import BatchPlan

@@ -36,7 +36,8 @@ from translators import LENGTH_PENALTY, Lines, SearchJob, passes
 from turns import Contender, Pass, serve, take_turns
 
 from translate import Translator
-from translate.commands.run import BRIEF_BUSY_LOOP, at_least
+from translate.commands.options import at_least
+from translate.commands.run import BRIEF_BUSY_LOOP
 from translate.config.loading import config_to_dict
 from translate.data.splits import open_split
 from translate.decoding.search import search

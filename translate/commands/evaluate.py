@@ -9,8 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.options import SearchOptions, add_search_options, models_of, settings_of, warn_of_truncated
-from translate.commands.run import Once, run
+from translate.commands.options import (
+    Once,
+    SearchOptions,
+    add_search_options,
+    models_of,
+    settings_of,
+    warn_of_truncated,
+)
+from translate.commands.run import run
 from translate.commands.signals import leaving_cleanly
 from translate.errors import ConfigError, DataError
 from translate.system.paths import exists, resolved

@@ -1,11 +1,12 @@
-"""What translate.py and evaluate.py share: options for models and their search, and a warning of truncated output."""
+"""Options of the commands: their kinds, and what translate.py and evaluate.py share for models and their search."""
 
 import argparse
 import logging
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from translate.errors import ConfigError
 from translate.system.paths import exists
@@ -15,6 +16,26 @@ if TYPE_CHECKING:
     from translate.translator import Translator
 
 log = logging.getLogger("translate")
+
+
+class Once(argparse.Action):
+    """An option that may be given only once, such as an input file; models may be given several times."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{self.option_strings[0]} is given twice; leave one out")
+        setattr(namespace, self.dest, value)
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of an option that takes whole numbers from `least` on."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return int(text)
+
+    return number
 
 
 class SearchOptions(argparse.ArgumentParser):

@@ -1,10 +1,9 @@
-"""What all commands share: kinds of options, UTF-8 streams, messages on standard error, and exit codes.
+"""What all commands share: UTF-8 streams, messages on standard error, and exit codes.
 
 0 is success, 2 an error that the user can fix (one message, no traceback), 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP (the
 terminal was closed), 141 that the reader of the output has closed it (SIGPIPE).
 """
 
-import argparse
 import atexit
 import errno
 import gc
@@ -16,7 +15,6 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from translate.commands.signals import CtrlC
 from translate.errors import TranslateError
@@ -39,26 +37,6 @@ NOT_MAPPED = "failed to map segment"  # how Linux says that a library gets no me
 # several times as slow. With PASSIVE they sleep instead, and have to be woken for each of the short operations of an
 # optimizer. A loop of 2,000 turns lasts from one of these to the next; GNU's OpenMP follows this number, not PASSIVE.
 BRIEF_BUSY_LOOP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "2000"}
-
-
-class Once(argparse.Action):
-    """An option that may be given only once, such as an input file; models may be given several times."""
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
-        if getattr(namespace, self.dest) is not None:
-            parser.error(f"{self.option_strings[0]} is given twice; leave one out")
-        setattr(namespace, self.dest, value)
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """The type of an option that takes whole numbers from `least` on."""
-
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
-        return int(text)
-
-    return number
 
 
 def complain(message: str) -> None:

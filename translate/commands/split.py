@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.run import Once, at_least, run
+from translate.commands.options import Once, at_least
+from translate.commands.run import run
 from translate.commands.signals import leaving_cleanly
 from translate.errors import ConfigError
 

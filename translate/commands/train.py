@@ -13,7 +13,8 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.run import Once, complain, run
+from translate.commands.options import Once
+from translate.commands.run import complain, run
 from translate.commands.signals import leaving_cleanly
 from translate.errors import CheckpointError, ConfigError
 from translate.system.interrupt import Interrupted, InterruptGuard, second_signal_ends, under_torchrun

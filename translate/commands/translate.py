@@ -9,8 +9,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate.commands.options import SearchOptions, add_search_options, models_of, settings_of, warn_of_truncated
-from translate.commands.run import Once, at_least, run
+from translate.commands.options import (
+    Once,
+    SearchOptions,
+    add_search_options,
+    at_least,
+    models_of,
+    settings_of,
+    warn_of_truncated,
+)
+from translate.commands.run import run
 from translate.commands.signals import leaving_cleanly
 from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
 from translate.errors import ConfigError, DataError
