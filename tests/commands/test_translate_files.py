@@ -132,7 +132,7 @@ def test_a_file_is_checked_first_and_then_read_as_it_is_translated(
 ) -> None:
     path = write_lines(tmp_path / "in", LINES)
     monkeypatch.setattr(streams, "CHUNK", 1)
-    source = streams.given_lines(argparse.Namespace(sentences=[], input=path))
+    source = streams.source_text(argparse.Namespace(sentences=[], input=path))
     assert not isinstance(source, list)
     ahead = streams.source_lines(source, torch.device("cpu"))
     assert next(ahead) == LINES[:1]

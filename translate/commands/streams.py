@@ -32,7 +32,7 @@ BLOCK = 1 << 16  # bytes of standard input, at most, at a time
 log = logging.getLogger("translate")
 
 
-def given_lines(args: argparse.Namespace) -> "Text | None":
+def source_text(args: argparse.Namespace) -> "Text | None":
     """The lines to translate, from arguments or a file; None if they come from standard input.
 
     ConfigError if both are given; DataError if any cannot be read.
@@ -54,12 +54,12 @@ def file_lines(path: Path) -> "Text":
     return FileText(path, sum(map(len, read_blocks(path))), version)
 
 
-def source_lines(given: "Text | None", device: "torch.device") -> Iterator[list[str]]:
+def source_lines(source: "Text | None", device: "torch.device") -> Iterator[list[str]]:
     """The lines to translate, as many at a time as suit the device; those of standard input as they arrive."""
     from translate.system.pool import chunks
 
     max_lines = CHUNK if device.type == "cpu" else CHUNK * TIMES_ON_GPU
-    return standard_input(max_lines) if given is None else chunks(given, max_lines)
+    return standard_input(max_lines) if source is None else chunks(source, max_lines)
 
 
 def argument_lines(sentences: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ from translate.commands.options import (
 )
 from translate.commands.run import run
 from translate.commands.signals import leaving_cleanly
-from translate.commands.streams import file_lines, given_lines, is_open_as, open_output, progress, source_lines
+from translate.commands.streams import file_lines, is_open_as, open_output, progress, source_lines, source_text
 from translate.errors import ConfigError, DataError
 from translate.system.paths import exists, resolved
 
@@ -87,7 +87,7 @@ def translate(args: argparse.Namespace) -> None:
 
     refuse_idle_options(args)
     refuse_what_is_no_sentence(args)
-    source, given = given_lines(args), file_lines(args.score) if args.score else None
+    source, given = source_text(args), file_lines(args.score) if args.score else None
     if source is not None and given is not None and len(source) != len(given):
         error = unequal(args.score, given, f"but the input has {len(source)}")
         raise DataError(f"{error}. {divergence(source, given)}")
