@@ -75,8 +75,7 @@ def evaluate(args: argparse.Namespace) -> None:
     from translate.system.terminal import printable
     from translate.translator import Translator
 
-    first, *others = args.reference or [None]
-    if (args.source is None) != (first is None) or (args.split is not None and args.source is not None):
+    if (args.source is None) != (not args.reference) or (args.split is not None and args.source is not None):
         raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
     if args.source is not None and args.data_root is not None:
         raise ConfigError("--data-root applies only to --split; leave it out with --source and --reference")
@@ -88,10 +87,11 @@ def evaluate(args: argparse.Namespace) -> None:
     translator = Translator.load(checkpoints, args.device)
     refuse_scores_that_do_not_exist(args, translator)
     files = [resolved(path) for path in args.reference]
+    others = args.reference[1:]
     for path in others:
         if files.count(resolved(path)) > 1:
             raise ConfigError(f"--reference {path} is given twice; leave one out")
-    text = read_text(args, translator, first)
+    text = read_text(args, translator)
     references = dict(further_references(path, text) for path in others)
     warn_of_text(text, list(references.values()), translator)
     settings = settings_of(translator, args)
@@ -122,13 +122,13 @@ def refuse_scores_that_do_not_exist(args: argparse.Namespace, translator: "Trans
         raise ConfigError("each text has only one label; give only one --reference")
 
 
-def read_text(args: argparse.Namespace, translator: "Translator", reference: Path | None) -> "TextInMemory":
-    """The split, or the two files, of the kind of text that the model was trained on."""
+def read_text(args: argparse.Namespace, translator: "Translator") -> "TextInMemory":
+    """The split, or the source and its first reference, of the kind of text that the model was trained on."""
     from translate.data.corpora import corpora_of
 
     corpora = corpora_of(translator.config.data, translator.saved.target)
-    if reference is not None:
-        return corpora.read_files(args.source, reference)
+    if args.source is not None:
+        return corpora.read_files(args.source, args.reference[0])
     return corpora.open_split(args.split, args.data_root).in_memory()
 
 
