@@ -9,8 +9,8 @@ from translate.config.schema import Config
 from translate.model_file import SavedModel, fresh_model, weights_of
 from translate.text.codec import Codec
 from translate.text.spacing import Spacing
-from translate.text.tokenizers import WordTokenizer
 from translate.text.vocabulary import Vocabulary
+from translate.text.words import WordTokenizer
 
 SPACING = Spacing(joins_left=frozenset(".,"))
 GERMAN = Codec(WordTokenizer("de", spacing=SPACING), Vocabulary(("Hund", "Katze", ".", ",", "schläft", "bellt", "ein")))

@@ -22,8 +22,8 @@ from translate.model_file import SavedModel, fresh_model, load_weights, weights_
 from translate.system.storage import read_tensors, write_tensors
 from translate.text.codec import Codec
 from translate.text.spacing import Spacing
-from translate.text.tokenizers import WordTokenizer
 from translate.text.vocabulary import Vocabulary
+from translate.text.words import WordTokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 SPACING = Spacing(joins_left=frozenset("."))

@@ -13,15 +13,13 @@ from typing import Any
 import pytest
 import torch
 from own_logging import own_logging
+from saved_models import save_model
 
 from translate.commands import split
 from translate.config.loading import dump_config, load_config
 from translate.config.schema import Config
 from translate.data.corpus import open_pair
-from translate.model_file import SavedModel, fresh_model, weights_of
-from translate.text.codec import Codec
-from translate.text.tokenizers import WordTokenizer
-from translate.text.vocabulary import Vocabulary
+from translate.model_file import SavedModel
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md")]
@@ -90,19 +88,10 @@ def test_a_corpus_is_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert found == {(f"Satz\t{number}", f"sentence\t{number}") for number in range(2000)}
 
 
-def save_model(path: Path, seed: int) -> None:
-    sizes = {"d_model": 16, "ffn": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "tie": "none"}
-    config = Config.model_validate({"model": sizes})
-    german = Codec(WordTokenizer("de"), Vocabulary(("Ein", "Mann", "Fahrrad", ".")))
-    english = Codec(WordTokenizer("en"), Vocabulary(("A", "man", "rides", "a", "bike", ".")))
-    torch.manual_seed(seed)
-    path.parent.mkdir(parents=True)
-    SavedModel(config, german, english, weights_of(fresh_model(config, german, english)), {}).save(path)
-
-
 @pytest.mark.slow
 def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed, run in enumerate(("demo", "one", "two")):
+        (tmp_path / "checkpoints" / run).mkdir(parents=True)
         save_model(tmp_path / "checkpoints" / run / "model.safetensors", seed)
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     (tmp_path / "data").mkdir()

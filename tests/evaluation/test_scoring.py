@@ -17,7 +17,7 @@ from translate.evaluation.scoring import ScoredText, score
 from translate.model_file import SavedModel
 from translate.system.paths import resolved
 from translate.text.codec import Codec
-from translate.text.tokenizers import WordTokenizer
+from translate.text.words import WordTokenizer
 from translate.translator import Translation, Translator
 
 ReportOf = Callable[..., EvaluationReport]

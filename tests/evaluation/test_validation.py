@@ -21,8 +21,8 @@ from translate.evaluation.validation import TranslationValidator
 from translate.system.threads import no_check
 from translate.text.build import build_codecs
 from translate.text.codec import Codec
-from translate.text.tokenizers import WordTokenizer
 from translate.text.vocabulary import EOS, Vocabulary
+from translate.text.words import WordTokenizer
 from translate.translator import Translator
 
 LINES = ["ein Hund bellt.", "Katze", "ein Hund schläft, ein Hund bellt."] * 4
