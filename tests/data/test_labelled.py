@@ -1,6 +1,5 @@
 """Labelled text on disk, its batches, and what is said of lines that are not as they should be."""
 
-import errno
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +16,9 @@ from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset, EncodedText
 from translate.data.digest import text_sha256
-from translate.data.labelled import (
-    find_labelled_split,
-    labelled_splits_in,
-    open_labelled,
-    open_labelled_split,
-    read_texts_and_labels,
-)
+from translate.data.labelled import open_labelled, read_texts_and_labels
 from translate.data.selection import select_texts
+from translate.data.splits import open_labelled_split
 from translate.errors import DataError
 from translate.text.vocabulary import BOS, EOS, SPECIALS
 
@@ -79,16 +73,6 @@ def test_a_label_in_another_form_of_unicode(tmp_path: Path) -> None:
     message = "It differs from one of these only in its Unicode form (uconv -x any-nfc makes all NFC). Correct it, "
     with pytest.raises(DataError, match=re.escape(message)):
         open_labelled(path, known=("caf\u00e9", "de"))
-
-
-def test_a_folder_that_cannot_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> bool:
-        raise PermissionError(errno.EACCES, "Permission denied", path)
-
-    write(tmp_path / "val.tsv", "de\tHund\n")
-    monkeypatch.setattr(Path, "is_file", refuse)
-    with pytest.raises(DataError, match=re.escape(f"The folder {tmp_path} cannot be read: Permission denied.")):
-        find_labelled_split(tmp_path, "val")
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", " \n"])
@@ -153,60 +137,6 @@ def test_texts_and_labels_in_files_of_their_own(tmp_path: Path) -> None:
     assert read_texts_and_labels(texts, labels, known=("de", "en", "fr")).variant == text.variant == same.variant
     with pytest.raises(DataError, match=re.escape(f"{labels}, line 2: the label 'en' does not occur in the training")):
         read_texts_and_labels(texts, labels, known=("de",))
-
-
-# --- a folder of splits ----------------------------------------------------------------------------------------------
-
-
-def test_splits_are_found_by_every_name(tmp_path: Path) -> None:
-    plain = write(tmp_path / "dev.tsv", LINES)
-    write(tmp_path / "dev.tsv.gz", LINES)
-    packed = write(tmp_path / "train.tsv.gz", LINES)
-    for name in ("._dev.tsv", "notes.txt"):
-        write(tmp_path / name, "")
-    assert labelled_splits_in(tmp_path) == {"dev": plain, "train": packed}
-    assert labelled_splits_in(tmp_path / "none") == {}
-    assert find_labelled_split(tmp_path, "val") == plain
-    assert find_labelled_split(tmp_path, "train") == packed
-    exact = write(tmp_path / "val.tsv", LINES)
-    assert find_labelled_split(tmp_path, "val") == exact
-    assert open_labelled_split(tmp_path, "val", known={"de", "en"}).in_memory().target == ["de", "en", "de"]
-
-
-def test_a_missing_split(tmp_path: Path) -> None:
-    write(tmp_path / "train.tsv", LINES)
-    write(tmp_path / "news/dev.tsv", LINES)
-    (tmp_path / "news/link.tsv").symlink_to("gone.tsv")
-    remedy = "Set data.root (--data-root) to the folder that has it."
-    for root, split, message in (
-        (
-            tmp_path,
-            "tarin",
-            f"No labelled split 'tarin' in {tmp_path}: looked for tarin.tsv, plain, .gz or .zst. "
-            f"Splits there: train. Did you mean train? {remedy}",
-        ),
-        (
-            tmp_path / "none",
-            "val",
-            f"No labelled split 'val' in {tmp_path}/none: looked for val.tsv, plain, .gz or .zst (or under the name "
-            f"valid or validation or dev). The folder {tmp_path}/none does not exist. {remedy}",
-        ),
-        (
-            tmp_path / "train.tsv",
-            "other",
-            f"No labelled split 'other' in {tmp_path}/train.tsv: looked for other.tsv, plain, .gz or .zst. "
-            f"{tmp_path}/train.tsv is a file, not a folder. {remedy}",
-        ),
-        (
-            tmp_path,
-            "news/link",
-            f"No labelled split 'news/link' in {tmp_path}: looked for news/link.tsv, plain, .gz or .zst. Splits there: "
-            f"dev. link.tsv is a link to gone.tsv, which does not exist. {remedy}",
-        ),
-    ):
-        with pytest.raises(DataError) as caught:
-            find_labelled_split(root, split)
-        assert str(caught.value) == message
 
 
 # --- encoded ---------------------------------------------------------------------------------------------------------

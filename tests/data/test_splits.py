@@ -1,4 +1,4 @@
-"""Finding the two files of a split in a folder."""
+"""Finding the files of a split in a folder: two of parallel text, or one of labelled text."""
 
 import errno
 import re
@@ -10,7 +10,16 @@ import pytest
 from packed import ENGLISH, GERMAN, write, write_split
 
 from translate.data.lines import PACKED
-from translate.data.splits import ALIASES, FOLDERS, find_split, open_split, splits_in
+from translate.data.splits import (
+    ALIASES,
+    FOLDERS,
+    find_labelled_split,
+    find_split,
+    labelled_splits_in,
+    open_labelled_split,
+    open_split,
+    splits_in,
+)
 from translate.errors import DataError
 
 
@@ -61,7 +70,7 @@ def test_a_split_with_the_folder_in_which_it_is(name: str, tmp_path: Path, monke
             return []
         raise DataError("The folder cannot be read.")
 
-    monkeypatch.setattr("translate.data.splits.files_in", unreadable)
+    monkeypatch.setattr("translate.data.splits._files_in", unreadable)
     with pytest.raises(DataError, match="No split 'val'"):
         find_split(root / "absent", "val", "de", "en")
 
@@ -289,3 +298,69 @@ def test_file_instead_of_folder(tmp_path: Path) -> None:
     root = write(tmp_path / "train.de", "x\n")
     with pytest.raises(DataError, match=re.escape(f"{root} is a file, not a folder.")):
         find_split(root, "train", "de", "en")
+
+
+# --- labelled text ---------------------------------------------------------------------------------------------------
+
+LINES = "de\tEin Hund bellt.\nen\tA dog barks.\nde\tEine Katze schläft.\n"
+
+
+def test_splits_of_labels_are_found_by_every_name(tmp_path: Path) -> None:
+    plain = write(tmp_path / "dev.tsv", LINES)
+    write(tmp_path / "dev.tsv.gz", LINES)
+    packed = write(tmp_path / "train.tsv.gz", LINES)
+    for name in ("._dev.tsv", "notes.txt"):
+        write(tmp_path / name, "")
+    assert labelled_splits_in(tmp_path) == {"dev": plain, "train": packed}
+    assert labelled_splits_in(tmp_path / "none") == {}
+    assert find_labelled_split(tmp_path, "val") == plain
+    assert find_labelled_split(tmp_path, "train") == packed
+    exact = write(tmp_path / "val.tsv", LINES)
+    assert find_labelled_split(tmp_path, "val") == exact
+    assert open_labelled_split(tmp_path, "val", known={"de", "en"}).in_memory().target == ["de", "en", "de"]
+
+
+def test_a_missing_split_of_labels(tmp_path: Path) -> None:
+    write(tmp_path / "train.tsv", LINES)
+    write(tmp_path / "news/dev.tsv", LINES)
+    (tmp_path / "news/link.tsv").symlink_to("gone.tsv")
+    remedy = "Set data.root (--data-root) to the folder that has it."
+    for root, split, message in (
+        (
+            tmp_path,
+            "tarin",
+            f"No labelled split 'tarin' in {tmp_path}: looked for tarin.tsv, plain, .gz or .zst. "
+            f"Splits there: train. Did you mean train? {remedy}",
+        ),
+        (
+            tmp_path / "none",
+            "val",
+            f"No labelled split 'val' in {tmp_path}/none: looked for val.tsv, plain, .gz or .zst (or under the name "
+            f"valid or validation or dev). The folder {tmp_path}/none does not exist. {remedy}",
+        ),
+        (
+            tmp_path / "train.tsv",
+            "other",
+            f"No labelled split 'other' in {tmp_path}/train.tsv: looked for other.tsv, plain, .gz or .zst. "
+            f"{tmp_path}/train.tsv is a file, not a folder. {remedy}",
+        ),
+        (
+            tmp_path,
+            "news/link",
+            f"No labelled split 'news/link' in {tmp_path}: looked for news/link.tsv, plain, .gz or .zst. Splits there: "
+            f"dev. link.tsv is a link to gone.tsv, which does not exist. {remedy}",
+        ),
+    ):
+        with pytest.raises(DataError) as caught:
+            find_labelled_split(root, split)
+        assert str(caught.value) == message
+
+
+def test_a_folder_of_labelled_text_that_cannot_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    write(tmp_path / "val.tsv", "de\tHund\n")
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with pytest.raises(DataError, match=re.escape(f"The folder {tmp_path} cannot be read: Permission denied.")):
+        find_labelled_split(tmp_path, "val")

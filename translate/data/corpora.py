@@ -22,12 +22,20 @@ from translate.data.checks import (
 from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.dataset import Dataset
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
-from translate.data.labelled import find_labelled_split, labelled_splits_in, open_labelled_split, read_texts_and_labels
+from translate.data.labelled import read_texts_and_labels
 from translate.data.lines import version_of
 from translate.data.mixing import join_corpora, matching_files, open_files
 from translate.data.multi30k import DOWNLOADED_LANGUAGES
 from translate.data.selection import select_pairs, select_texts
-from translate.data.splits import find_split, names_of_split, open_split, splits_in
+from translate.data.splits import (
+    find_labelled_split,
+    find_split,
+    labelled_splits_in,
+    names_of_split,
+    open_labelled_split,
+    open_split,
+    splits_in,
+)
 from translate.errors import ConfigError, DataError
 from translate.system.paths import demo_corpus, exists
 from translate.text.codec import Codec, Codecs

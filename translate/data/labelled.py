@@ -7,19 +7,8 @@ from pathlib import Path
 from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.digest import TextDigest, abridged, text_sha256
 from translate.data.lines import Column, FileText, excerpt, lines_of, version_of, without_blank_end
-from translate.data.splits import (
-    files_in,
-    folder_and_name,
-    names_of_split,
-    or_under,
-    unpacked_name,
-    what_is_no_file,
-    what_is_there,
-)
 from translate.errors import DataError
 from translate.text.codec import compose
-
-ENDING = ".tsv"  # and that of a packed file
 
 
 def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
@@ -72,43 +61,6 @@ def read_texts_and_labels(texts: Path, labels: Path, known: Collection[str] | No
     target_sha256 = text_sha256(stripped)
     variant = _variant(len(set(stripped)), pair.source_sha256, target_sha256)
     return replace(pair, target=stripped, target_sha256=target_sha256, variant=variant, unit="texts")
-
-
-def open_labelled_split(root: Path, split: str, known: Collection[str] | None = None) -> TextPair:
-    """A split of the folder `root`; see find_labelled_split and open_labelled for what can go wrong."""
-    return open_labelled(find_labelled_split(root, split), known)
-
-
-def labelled_splits_in(root: Path) -> dict[str, Path]:
-    """The splits that `root` has, in alphabetical order, each with its file, plain before packed.
-
-    DataError if the folder is there, but cannot be read.
-    """
-    found: dict[str, Path] = {}
-    for path in files_in(root):
-        name = unpacked_name(path)
-        if name.endswith(ENDING) and not name.startswith("."):
-            found.setdefault(name.removesuffix(ENDING), path)
-    return dict(sorted(found.items()))
-
-
-def find_labelled_split(root: Path, split: str) -> Path:
-    """The file of a split, plain before packed. The exact name wins over every other name of the split.
-
-    Raises:
-        DataError: there is none.
-    """
-    folder, last = folder_and_name(root, split)
-    found = labelled_splits_in(folder)
-    names = names_of_split(last)
-    for name in names:
-        if path := found.get(name):
-            return path
-    state = what_is_there(folder, last, list(found)) + what_is_no_file(root, [f"{split}{ENDING}"])
-    raise DataError(
-        f"No labelled split {split!r} in {root}: looked for {split}{ENDING}, plain, .gz or .zst{or_under(names)}. "
-        f"{state} Set data.root (--data-root) to the folder that has it."
-    )
 
 
 def _check_label(path: Path, number: int, label: str, known: Collection[str] | None) -> None:

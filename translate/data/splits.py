@@ -1,11 +1,12 @@
-"""Find the two files of a split in a folder, in any layout of Multi30k."""
+"""Find the files of a split in a folder: two of parallel text, in any layout of Multi30k, or one of labelled text."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
 from translate.data.corpus import TextPair, open_pair
+from translate.data.labelled import open_labelled
 from translate.data.lines import PACKED
 from translate.data.multi30k import DOWNLOADED_LANGUAGES, DOWNLOADED_SPLITS
 from translate.data.table import text_columns
@@ -18,6 +19,7 @@ ALIASES = (
     ("val", "valid", "validation", "dev"),
     ("test_2016_flickr", "test2016", "test"),
 )
+LABELLED = ".tsv"  # the ending of labelled text, before that of a packed file
 TABLES = (".parquet", ".jsonl", ".csv", ".json")  # first those that are no list of other files
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip", ".7z")
 # Where the files may lie below `root`: directly, in a clone of the authors' repository, in the caches of torchtext 0.6
@@ -52,7 +54,7 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
             f"Source and target language are both {source!r}, so both files of {split!r} would have the same name; "
             "name two files (--source FILE --reference FILE)."
         )
-    folder, last = folder_and_name(root, split)
+    folder, last = _folder_and_name(root, split)
     found = _scan(folder, source, target)
     for name in names_of_split(last):
         if sides := found.get(name):
@@ -63,7 +65,44 @@ def find_split(root: Path, split: str, source: str, target: str) -> tuple[Path, 
     raise DataError(_not_found(root, split, source, target, sorted(found)))
 
 
-def folder_and_name(root: Path, split: str) -> tuple[Path, str]:
+def open_labelled_split(root: Path, split: str, known: Collection[str] | None = None) -> TextPair:
+    """A split of labelled text in `root`; see find_labelled_split and open_labelled for what can go wrong."""
+    return open_labelled(find_labelled_split(root, split), known)
+
+
+def labelled_splits_in(root: Path) -> dict[str, Path]:
+    """The splits of labelled text in `root`, in alphabetical order, each with its file, plain before packed.
+
+    DataError if the folder is there, but cannot be read.
+    """
+    found: dict[str, Path] = {}
+    for path in _files_in(root):
+        name = _unpacked_name(path)
+        if name.endswith(LABELLED) and not name.startswith("."):
+            found.setdefault(name.removesuffix(LABELLED), path)
+    return dict(sorted(found.items()))
+
+
+def find_labelled_split(root: Path, split: str) -> Path:
+    """The file of a split of labelled text, plain before packed. The exact name wins over every other name of it.
+
+    Raises:
+        DataError: there is none.
+    """
+    folder, last = _folder_and_name(root, split)
+    found = labelled_splits_in(folder)
+    names = names_of_split(last)
+    for name in names:
+        if path := found.get(name):
+            return path
+    state = _what_is_there(folder, last, list(found)) + _what_is_no_file(root, [f"{split}{LABELLED}"])
+    raise DataError(
+        f"No labelled split {split!r} in {root}: looked for {split}{LABELLED}, plain, .gz or .zst{_or_under(names)}. "
+        f"{state} Set data.root (--data-root) to the folder that has it."
+    )
+
+
+def _folder_and_name(root: Path, split: str) -> tuple[Path, str]:
     """The folder in which a split lies, which may be one below `root`, and its name there."""
     return root / Path(split).parent, Path(split).name
 
@@ -74,7 +113,7 @@ def names_of_split(split: str) -> list[str]:
     return [split, *(name for name in group if name != split)]
 
 
-def or_under(names: list[str]) -> str:
+def _or_under(names: list[str]) -> str:
     """What a message adds about the other names of a split, if it has any."""
     return f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
 
@@ -84,8 +123,8 @@ def _scan(root: Path, source: str, target: str) -> dict[str, dict[str, Path]]:
     found: dict[str, dict[str, Path]] = {}
     for folder in FOLDERS:
         here: dict[str, dict[str, Path]] = {}
-        for path in files_in(root / folder):
-            name = unpacked_name(path)
+        for path in _files_in(root / folder):
+            name = _unpacked_name(path)
             for language in (source, target):
                 split = name.removesuffix(f".{language}")
                 # A leading dot marks what is not text, such as the "._test.de" that macOS packs into archives.
@@ -95,12 +134,12 @@ def _scan(root: Path, source: str, target: str) -> dict[str, dict[str, Path]]:
     return found
 
 
-def unpacked_name(path: Path) -> str:
+def _unpacked_name(path: Path) -> str:
     """The name of a file without `.gz` or `.zst`."""
     return path.stem if path.suffix in PACKED else path.name
 
 
-def files_in(folder: Path) -> list[Path]:
+def _files_in(folder: Path) -> list[Path]:
     """Files in order of their names, so that "train.de" comes before "train.de.gz"; none where there is no folder.
 
     DataError if the folder is there, but cannot be read.
@@ -114,19 +153,19 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def _half_found(folder: Path, name: str, there: Path, side: str, missing: str) -> str:
-    others = [path.name for path in files_in(there.parent) if path != there and path.name.startswith(f"{name}.")]
+    others = [path.name for path in _files_in(there.parent) if path != there and path.name.startswith(f"{name}.")]
     here = f" If it is {' or '.join(others)}, set data.{side} to that ending (or name both files)." if others else ""
     return (
         f"{folder}: {there.name} is there, but {name}.{missing}, plain, .gz or .zst, is not. "
-        f"Put it into {there.parent}.{here}{what_is_no_file(there.parent, [f'{name}.{missing}'])}"
+        f"Put it into {there.parent}.{here}{_what_is_no_file(there.parent, [f'{name}.{missing}'])}"
     )
 
 
 def _not_found(root: Path, split: str, source: str, target: str, there: Sequence[str]) -> str:
-    folder, last = folder_and_name(root, split)
+    folder, last = _folder_and_name(root, split)
     names = names_of_split(last)
     ending = next((ending for ending in (f".{source}", f".{target}") if split.endswith(ending)), "")
-    state = what_is_there(folder, "" if ending else last, there)
+    state = _what_is_there(folder, "" if ending else last, there)
     if is_folder(folder) and not there:
         state = _other_files(folder, last, source, target)
     remedy = (
@@ -136,23 +175,23 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
     is_downloaded = {source, target} == DOWNLOADED_LANGUAGES and any(name in DOWNLOADED_SPLITS for name in names)
     if is_downloaded and not root.exists():
         remedy += ", or train with data.download=true to download Multi30k"
-    state += what_is_no_file(root, [f"{split}.{source}", f"{split}.{target}"])
+    state += _what_is_no_file(root, [f"{split}.{source}", f"{split}.{target}"])
     if not is_folder(folder):
         with suppress(DataError, OSError):  # The working directory may be unreadable, or gone.
-            beside = splits_in(folder_and_name(Path.cwd(), split)[0], source, target)
+            beside = splits_in(_folder_and_name(Path.cwd(), split)[0], source, target)
             if found := next((beside[name] for name in names if name in beside), None):
                 state += f" There are {found[0]} and {found[1]}: name these two files."
     if ending:
         state += f" A split is named without the ending of its files: did you mean {split.removesuffix(ending)}?"
     return (
         f"No split {split!r} in {root}: looked for {split}.{source} and {split}.{target}, plain, .gz or "
-        f".zst{or_under(names)}. {state} {remedy}."
+        f".zst{_or_under(names)}. {state} {remedy}."
     )
 
 
 def _other_files(folder: Path, split: str, source: str, target: str) -> str:
     """What a folder without any split has instead, and how a split can be made of that."""
-    files = files_in(folder)
+    files = _files_in(folder)
     shown = ", ".join(path.name for path in files[:8]) + (", …" if len(files) > 8 else "")
     state = f"There is no split in these languages; files there: {shown or 'none'}."
     if table := next((path for path in files if path.suffix == ".tsv"), None):
@@ -167,7 +206,7 @@ def _other_files(folder: Path, split: str, source: str, target: str) -> str:
     return state
 
 
-def what_is_no_file(folder: Path, names: Sequence[str]) -> str:
+def _what_is_no_file(folder: Path, names: Sequence[str]) -> str:
     """For a message: which of these names in a folder are those of something else than a file."""
     found = []
     for path in (folder / name for name in names):
@@ -178,7 +217,7 @@ def what_is_no_file(folder: Path, names: Sequence[str]) -> str:
     return "".join(found)
 
 
-def what_is_there(root: Path, split: str, there: Sequence[str]) -> str:
+def _what_is_there(root: Path, split: str, there: Sequence[str]) -> str:
     """What a folder without this split has instead, for a message; `there` are the splits that it has."""
     if not is_folder(root):
         return f"{root} is a file, not a folder." if root.exists() else f"The folder {root} does not exist."
