@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from tiny_project import Call, Outcome, Project, write_lines
 
-from translate.commands.evaluate import further_references, main, warn_of_text
+from translate.commands.evaluate import main, warn_of_text
 from translate.commands.train import main as train
 from translate.data.corpus import TextInMemory
 from translate.data.lines import read_lines
@@ -391,12 +391,6 @@ def test_further_references_are_checked_like_the_first(
     further = write_lines(tmp_path / "further", text[lines])
     said = run("--source", source, "--reference", reference, "--reference", further)
     assert (said.code, said.err.count(message)) == (code, 1), said.err
-
-
-def test_some_lines_of_further_references_may_be_blank(tmp_path: Path) -> None:
-    text = TextInMemory("test", ["uno", "dos", "tres"], ["a", "b", "c"], "1", "2", "")
-    further = write_lines(tmp_path / "further", ["one", "", "three"])
-    assert further_references(further, text)[1] == ["one", "", "three"]
 
 
 def test_translations_have_a_line_for_each_of_the_reference_file(

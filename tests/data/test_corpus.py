@@ -13,7 +13,7 @@ from packed import ENGLISH, GERMAN, write, write_split
 
 from translate.data import lines as lines_module
 from translate.data import multi30k
-from translate.data.corpus import open_pair
+from translate.data.corpus import TextInMemory, open_pair, read_further_reference
 from translate.data.digest import text_sha256
 from translate.data.multi30k import KNOWN_TEXTS, KnownText, describe_variant
 from translate.data.splits import open_split
@@ -129,6 +129,12 @@ def test_a_file_that_was_cut_off(seed: int, swap: bool, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"diverge near line 101:\n") as caught:
         open_pair(*((short, long) if swap else (long, short)), "small")
     assert f"{'source' if swap else 'target'}: (no more lines)" in str(caught.value)
+
+
+def test_some_lines_of_further_references_may_be_blank(tmp_path: Path) -> None:
+    text = TextInMemory("test", ["uno", "dos", "tres"], ["a", "b", "c"], "1", "2", "")
+    further = write(tmp_path / "further", "one\n\nthree\n")
+    assert read_further_reference(further, text)[1] == ["one", "", "three"]
 
 
 # --- variants --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from translate.commands.options import (
 )
 from translate.commands.run import run
 from translate.commands.signals import leaving_cleanly
-from translate.errors import ConfigError, DataError
+from translate.errors import ConfigError
 from translate.system.paths import exists, resolved
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def evaluate(args: argparse.Namespace) -> None:
     """Read, translate, score, and write the report with the translations beside it."""
+    from translate.data.corpus import read_further_reference
     from translate.evaluation.scoring import score
     from translate.system.allocation import keep_memory
     from translate.system.terminal import printable
@@ -92,7 +93,7 @@ def evaluate(args: argparse.Namespace) -> None:
         if files.count(resolved(path)) > 1:
             raise ConfigError(f"--reference {path} is given twice; leave one out")
     text = read_text(args, translator)
-    references = dict(further_references(path, text) for path in others)
+    references = dict(read_further_reference(path, text) for path in others)
     warn_of_text(text, list(references.values()), translator)
     settings = settings_of(translator, args)
     how = "" if translator.predicts_labels else f"; {describe_search(settings)}"
@@ -145,30 +146,6 @@ def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: 
     source = line_lengths(text.source, translator.saved.source.language)
     for target in (text.target, *references):
         warn_of_misaligned_lines(source, line_lengths(target, translator.saved.target.language), text)
-
-
-def further_references(path: Path, text: "TextInMemory") -> tuple[str, list[str]]:
-    """A name, and further translations of a text, one per line. DataError if there are more or fewer, or only blanks.
-
-    Warns if they are the sources themselves.
-    """
-    from translate.data.corpus import divergence
-    from translate.data.digest import abridged, text_sha256
-    from translate.data.lines import read_lines
-
-    lines = read_lines(path)
-    while len(lines) > len(text.source) and not lines[-1].strip():  # ignored at the end of the other files, too
-        lines.pop()
-    if not any(map(str.strip, lines)):
-        raise DataError(f"{path} has no text. It needs one sentence per line.")
-    if len(lines) != len(text.source):
-        raise DataError(
-            f"{path} has {len(lines)} lines, but {text.name} has {len(text.source)}; they must have the same number. "
-            f"{divergence(text.source, lines)}"
-        )
-    if lines == text.source:
-        log.warning("%s: the reference is the same text as the source, so what is not translated scores, too", path)
-    return f"{path.name}, {abridged(text_sha256(lines))}", lines
 
 
 def report_path(args: argparse.Namespace, checkpoints: Sequence[Path]) -> Path:

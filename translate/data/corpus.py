@@ -1,8 +1,9 @@
-"""Parallel text on disk: read two files, and make sure that they belong together.
+"""Parallel text on disk: read two files, or further references, and make sure that they belong together.
 
 It knows nothing about tokens.
 """
 
+import logging
 import math
 from dataclasses import dataclass
 from itertools import islice
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from translate.data.digest import TextDigest
-from translate.data.lines import FileText, Text, excerpt, read_blocks, version_of
+from translate.data.digest import TextDigest, abridged, text_sha256
+from translate.data.lines import FileText, Text, excerpt, read_blocks, read_lines, version_of
 from translate.data.multi30k import describe_variant
 from translate.errors import DataError
+
+log = logging.getLogger("translate")
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,26 @@ class _File:
         """The digest of the lines except the last `left_out`. To be called once."""
         self._digest.add(self.blank_end[: len(self.blank_end) - left_out])
         return self._digest.hexdigest()
+
+
+def read_further_reference(path: Path, text: TextInMemory) -> tuple[str, list[str]]:
+    """A name, and further translations of a text, one per line. DataError if there are more or fewer, or only blanks.
+
+    Warns if they are the sources themselves.
+    """
+    lines = read_lines(path)
+    while len(lines) > len(text.source) and not lines[-1].strip():  # ignored at the end of the other files, too
+        lines.pop()
+    if not any(map(str.strip, lines)):
+        raise DataError(f"{path} has no text. It needs one sentence per line.")
+    if len(lines) != len(text.source):
+        raise DataError(
+            f"{path} has {len(lines)} lines, but {text.name} has {len(text.source)}; they must have the same number. "
+            f"{divergence(text.source, lines)}"
+        )
+    if lines == text.source:
+        log.warning("%s: the reference is the same text as the source, so what is not translated scores, too", path)
+    return f"{path.name}, {abridged(text_sha256(lines))}", lines
 
 
 def divergence(source: Text, target: Text) -> str:
