@@ -66,3 +66,24 @@ def test_a_column_of_text_may_hold_numbers(tmp_path: Path) -> None:
     table = tmp_path / "train.tsv"
     table.write_text("id\tde\ten\n1\tDer Hund\tthe dog\n2\t1999\t1999\n3\tDie Katze\tthe cat\n", encoding="utf-8")
     assert text_columns(table) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "warned"),
+    [
+        ("1\ta\tb\n2\tc\td\n", None),
+        (
+            "a\tb\n" * 3 + "c\td\te\n" + "f\tg\th\ti\n",
+            "2 of 5 lines have more than 2 columns, the first of them line 4; ",
+        ),
+        ("id\ttext\n" + "1\ta\tb\n" * 3, None),  # A heading may be short.
+    ],
+)
+def test_rows_with_more_columns_than_most_are_told(
+    content: str, warned: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "table.tsv").write_text(content)
+    open_table(tmp_path / "table.tsv", (1, 2))
+    assert [message.startswith(f"{tmp_path}/table.tsv: {warned}") for message in caplog.messages] == [True] * bool(
+        warned
+    )

@@ -1,5 +1,6 @@
 """A table with a tab between columns: two of them as the sides of a corpus, and which two those may be."""
 
+import logging
 from collections import Counter
 from contextlib import suppress
 from functools import partial
@@ -9,9 +10,13 @@ from pathlib import Path
 from translate.data.lines import Column, FileText, Text, excerpt, lines_of, version_of, without_blank_end
 from translate.errors import DataError
 
+log = logging.getLogger("translate")
+
 
 def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
     """Two columns of a table, counted from 1, which a tab separates; read once to check that every row has them.
+
+    Warns of rows with more columns than most: a tab in a text divides it.
 
     Raises:
         DataError: the file cannot be read or is empty, or a row has too few columns.
@@ -20,8 +25,12 @@ def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
     needed = max(columns)
     rows = short = 0
     problem = ""  # with the first row that is too short
+    widths: Counter[int] = Counter()
+    first: dict[int, int] = {}  # the first row of each width
     for rows, row in enumerate(without_blank_end(lines_of(path)), start=1):
         found = row.count("\t") + 1
+        widths[found] += 1
+        first.setdefault(found, rows)
         if found >= needed:
             continue
         short += 1
@@ -36,6 +45,17 @@ def open_table(path: Path, columns: tuple[int, int]) -> tuple[Text, Text]:
         raise DataError(f"{problem}{count}. {remedy}, choose --columns, or give two files, one for each language.")
     if not rows:
         raise DataError(f"{path} has no text. It needs one sentence and its translation per line, with a tab between.")
+    ((usual, _),) = widths.most_common(1)
+    if wider := sum(count for width, count in widths.items() if width > usual):
+        log.warning(
+            "%s: %d of %d lines have more than %d columns, the first of them line %d; if a tab in a text is the cause, "
+            "these pairs are wrong",
+            path,
+            wider,
+            rows,
+            usual,
+            min(line for width, line in first.items() if width > usual),
+        )
     text = FileText(path, rows, version)
     return Column(text, partial(_cell, columns[0])), Column(text, partial(_cell, columns[1]))
 
