@@ -292,6 +292,16 @@ def test_standard_input_that_is_closed(translate: Call) -> None:
     assert translate(stdin=None) == Outcome(0, "", "")
 
 
+@pytest.mark.parametrize(("every", "told"), [(-1.0, ["lines done: 1", "lines done: 2"]), (30.0, [])])
+def test_a_log_without_a_terminal_has_the_lines_done_now_and_then(
+    every: float, told: list[str], translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "CHUNK", 1)
+    monkeypatch.setattr(streams, "REPORT_EVERY", every)
+    assert translate("--output", tmp_path / "out", "el gato", "el").err.splitlines() == told
+    assert translate("el gato", "el").err == ""  # Translations on standard output show where it is.
+
+
 def test_output_appears_only_when_it_is_complete(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

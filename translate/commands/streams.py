@@ -7,12 +7,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from select import select
-from typing import TYPE_CHECKING, NoReturn, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from translate.errors import ConfigError, DataError
 from translate.system.paths import exists, resolved
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from io import BufferedReader
 
     import torch
-    from tqdm import tqdm
 
     from translate.data.lines import Text
 
 # Lines translated together: sorted by length, they make full batches, which are larger on a GPU.
 CHUNK, TIMES_ON_GPU = 1000, 4
 BLOCK = 1 << 16  # bytes of standard input, at most, at a time
+REPORT_EVERY = 30.0  # seconds between messages about the lines done, where no bar can show them
 
 log = logging.getLogger("translate")
 
@@ -170,16 +171,32 @@ def decode(content: bytes, place: str) -> str:
 
 
 @contextmanager
-def progress(*, shown: bool) -> "Iterator[tqdm[NoReturn]]":
-    """A count of the lines on standard error, if that is a terminal, with messages above it.
+def progress(*, shown: bool) -> Iterator[Callable[[int], object]]:
+    """Counts the lines that it is told of, on standard error: below all messages or, without a terminal, now and then.
 
     Not shown with translations on standard output: those may be on the same terminal, or in a pager there.
     """
     from tqdm import tqdm
     from tqdm.contrib.logging import logging_redirect_tqdm
 
-    with logging_redirect_tqdm(), tqdm(unit=" lines", dynamic_ncols=True, disable=None if shown else True) as bar:
-        yield bar
+    if shown and not sys.stderr.isatty():
+        yield _LogOfLines().update
+        return
+    with logging_redirect_tqdm(), tqdm(unit=" lines", dynamic_ncols=True, disable=not shown) as bar:
+        yield bar.update
+
+
+class _LogOfLines:
+    """Logs the number of lines every REPORT_EVERY seconds."""
+
+    def __init__(self) -> None:
+        self._lines, self._told = 0, time.monotonic()
+
+    def update(self, lines: int) -> None:
+        self._lines += lines
+        if time.monotonic() - self._told > REPORT_EVERY:
+            self._told = time.monotonic()
+            log.info("lines done: %d", self._lines)
 
 
 @contextmanager

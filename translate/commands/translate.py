@@ -104,14 +104,14 @@ def translate(args: argparse.Namespace) -> None:
     if typing:
         log.info("type a sentence and press Enter; Ctrl-D quits")
     number = 0
-    with open_output(args.output) as output, progress(shown=bool(args.output) and not typing) as bar:
+    with open_output(args.output) as output, progress(shown=bool(args.output) and not typing) as count:
         for lines in source_lines(source, translator.device):
             if args.unknown:
                 report_unknown(translator, lines, number + 1)
             output.writelines(task.rows(lines, number + 1))
             output.flush()
             number += len(lines)
-            bar.update(len(lines))
+            count(len(lines))
             release_memory()
         task.end(number)
 
