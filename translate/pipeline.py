@@ -98,7 +98,7 @@ def train_together(
         saved = store.load_newest() if resume else None
         if saved:
             refuse_changed_settings(saved.identity, config)
-        text = prepare_text(config, start)
+        text = prepare_text(config, start, saved)
     if start and not resume:
         log_start(config, start, text)
     plan = plan_batches(config, text)

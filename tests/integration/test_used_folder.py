@@ -23,6 +23,7 @@ from translate.errors import CheckpointError, ConfigError, DataError
 from translate.evaluation import validation as validation_module
 from translate.model_file import SavedModel
 from translate.pipeline import train
+from translate.runs import preparing
 from translate.runs.folder import RunFolder
 from translate.training import learner as learner_module
 from translate.training.tracking import MetricsLog
@@ -56,11 +57,14 @@ def test_other_settings_are_refused_before_the_text_is_read(tiny: TinyProject) -
 
 @pytest.mark.parametrize("language", ["de", "en"])
 @pytest.mark.parametrize(("split", "name"), [("train", "train"), ("val", "valid")])
-def test_another_text_is_refused(split: str, name: str, language: str, tiny: TinyProject) -> None:
+def test_another_text_is_refused_before_anything_is_learned_or_encoded(
+    split: str, name: str, language: str, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus = shutil.copytree(tiny.corpus, tiny.folder / "corpus")
     stop(sigterm, update(2), tiny, f"data.root={corpus}")
     file = corpus / f"{split}.{language}"
     file.write_text(file.read_text(encoding="utf-8").replace(" ", "  ", 1), encoding="utf-8")
+    monkeypatch.setattr(preparing, "CorpusCache", lambda _: pytest.fail("the text was prepared"))
     with pytest.raises(CheckpointError, match=f"the {name} text has changed"):
         train(tiny.config(f"data.root={corpus}"), resume=True)
 

@@ -28,8 +28,10 @@ from translate.decoding.limits import MIN_RATIO, estimate_max_ratio
 from translate.evaluation.score_warnings import blanks_warning, text_warnings
 from translate.model.build import Model
 from translate.model_file import SavedModel
+from translate.runs.resuming import refuse_changes
 from translate.system.pool import cores
 from translate.text.codec import Codecs
+from translate.training.checkpoint import SavedState
 from translate.training.trainer import TrainingSet
 
 LINES_JUDGED = 1000  # of the training text, which may be large: whether it looks raw
@@ -51,18 +53,30 @@ class PreparedText:
     def identity(self) -> dict[str, Any]:
         """Plain values that differ if anything in the text or its ids does."""
         return {
-            "train": [self.train.source_sha256, self.train.target_sha256, *(part.weight for part in self.train.parts)],
-            "valid": [self.valid.source_sha256, self.valid.target_sha256],
+            **identity_of(self.train, self.valid),
             "codecs": [codec.fingerprint for codec in self.codecs],
         }
 
 
-def prepare_text(config: Config, start: SavedModel | None) -> PreparedText:
-    """Read and encode the text, with the codecs of the model that training starts from, if there is one."""
+def identity_of(train: TextPair, valid: TextInMemory) -> dict[str, Any]:
+    """Plain values that differ if anything in the text does."""
+    return {
+        "train": [train.source_sha256, train.target_sha256, *(part.weight for part in train.parts)],
+        "valid": [valid.source_sha256, valid.target_sha256],
+    }
+
+
+def prepare_text(config: Config, start: SavedModel | None, resumed: SavedState | None = None) -> PreparedText:
+    """Read and encode the text, with the codecs of the model that training starts from, if there is one.
+
+    CheckpointError if it is not the text of the run that is resumed.
+    """
     corpora = corpora_of(config.data)
     corpora.check()
     train = corpora.open_train()
     valid = corpora.read_valid(train)
+    if resumed:  # Now, because learning vocabularies and encoding may take long.
+        refuse_changes(resumed.identity, resumed.identity | identity_of(train, valid))
     assert config.data.cache is not None, "load_config fills it in"
     cache = CorpusCache(config.data.cache)
     languages = config.data.source, config.data.target
