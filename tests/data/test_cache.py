@@ -405,6 +405,35 @@ def test_processes_encode_a_text_in_turn(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list(tmp_path.glob(".*"))
 
 
+def test_processes_learn_a_vocabulary_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build, learned = cache_module.build_codecs, []
+
+    def slowly(*arguments: Any) -> Codecs:
+        learned.append(arguments)
+        time.sleep(0.2)
+        return build(*arguments)
+
+    monkeypatch.setattr(cache_module, "build_codecs", slowly)
+    with ThreadPoolExecutor() as threads:
+        caches = (CorpusCache(tmp_path), CorpusCache(tmp_path))
+        found = list(threads.map(lambda cache: cache.codecs(TextConfig(), ("de", "en"), TRAIN), caches))
+    assert len(learned) == 1
+    assert [codec.fingerprint for codec in found[0]] == [codec.fingerprint for codec in found[1]]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_progress_of_a_long_text_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = Opened(tmp_path)
+    caplog.set_level(logging.INFO, "translate")
+    monkeypatch.setattr(encoding, "CHUNK", 1)
+    monkeypatch.setattr(cache_module, "REPORT_EVERY", -1.0)
+    cache.dataset(TRAIN)
+    lines = len(TRAIN.source)
+    assert caplog.messages[:lines] == [f"{TRAIN.name}: encoded {n} of {lines} lines" for n in range(1, lines + 1)]
+
+
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     cache = Opened(tmp_path)
     held = cache.cache._new_file(f"{cache_module._text_name(cache.codecs, TRAIN)}-source-ids.npy")

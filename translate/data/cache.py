@@ -2,8 +2,8 @@
 
 An entry of the folder is a JSON file, named after the hash of everything that it was made from. It holds its own
 digest, the packages that made it, and the digests of the arrays beside it, which are written while the text is read.
-Files are renamed into place once they are complete, a lock lets only one process at a time encode a text, and an entry
-that is damaged in any way is noticed and made again.
+Files are renamed into place once they are complete, a lock lets only one process at a time make an entry, and one that
+is damaged in any way is noticed and made again.
 """
 
 import hashlib
@@ -11,8 +11,9 @@ import importlib.metadata
 import json
 import logging
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -33,6 +34,7 @@ from translate.text.build import build_codecs
 from translate.text.codec import Codec, Codecs
 
 FORMAT = 6  # part of the hash in every name; raised when files change, or when the same settings give other tokens
+REPORT_EVERY = 15.0  # seconds between messages while a long text is encoded
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -62,14 +64,21 @@ class CorpusCache:
         settings = config.model_dump(mode="json", exclude={"tokenizer": {"dropout"}})  # codecs do not depend on it
         name = f"codecs-{_digest([FORMAT, settings, languages, hashes])}"
         codecs = self._read(name, _parse_codecs)
-        if codecs is None:
+        if codecs is not None:
+            return codecs
+        unusable = exists(self._folder / f"{name}.json")
+        with ExitStack() as stack:
             with self._writing():  # Fails now rather than after minutes of learning.
                 self._folder.mkdir(parents=True, exist_ok=True)
                 with TemporaryFile(dir=self._folder):
                     pass
-            log.info("%s: learning tokenizers and vocabularies", text.name)
-            codecs = build_codecs(config, languages, text.source, text.target)
-            self._write(name, [codec.to_dict() for codec in codecs], codecs)
+                lock = self._folder / f".{name}.lock"
+                stack.enter_context(wait_for_lock(lock, f"learning the vocabularies of {text.name}"))
+            codecs = None if unusable else self._read(name, _parse_codecs)  # Another process may have learned them.
+            if codecs is None:
+                log.info("%s: learning tokenizers and vocabularies", text.name)
+                codecs = build_codecs(config, languages, text.source, text.target)
+                self._write(name, [codec.to_dict() for codec in codecs], codecs)
         return codecs
 
     def find(self, codecs: Codecs, text: TextPair) -> Dataset | None:
@@ -121,9 +130,13 @@ class CorpusCache:
         ):
             ids, offsets = ArrayWriter(ids_file, id_type(codec)), ArrayWriter(offsets_file, np.int64)
             offsets.append(np.zeros(1))
+            told = time.monotonic()
             for chunk, lengths in chunks:
                 offsets.append(ids.length + np.cumsum(lengths, dtype=np.int64))
                 ids.append(chunk)
+                if time.monotonic() - told > REPORT_EVERY:
+                    told = time.monotonic()
+                    log.info("%s: encoded %d of %d lines", text, offsets.length - 1, len(lines))
             if offsets.length != len(lines) + 1:
                 raise DataError(f"{text} changed while it was being read. Run the command again.")
             return [ids.finish(), offsets.finish()]

@@ -60,7 +60,7 @@ def matching_files(pattern: Path) -> dict[tuple[str, ...], Path]:
     if not found:
         raise DataError(
             f"No file matches {pattern}. Check the path, which starts from the folder of the config (in an override, "
-            "from the working directory), and that its folder is readable."
+            "from the working directory), and that its folder is readable. Only * and ? are wildcards."
         )
     return {match.groups(): Path(match.string) for match in sorted(found, key=lambda match: match.string)}
 
