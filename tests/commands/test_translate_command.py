@@ -168,9 +168,19 @@ def test_line_numbers_go_on_from_chunk_to_chunk(
 
 def test_lines_that_arrive_together_are_translated_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "BLOCK", 8)
+    monkeypatch.setattr(streams, "CHUNK", 3)
     with write_lines(tmp_path / "lines", LINES).open("rb") as file:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
-        assert list(streams.standard_input(3)) == [LINES[:3], LINES[3:]]
+        assert list(streams.standard_input(streams.Portion(1))) == [LINES[:3], LINES[3:]]
+
+
+def test_of_long_lines_fewer_are_translated_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "CHARACTERS", 10)
+    lines = ["12345678901234", "", "12345", "1234", "123456", "1"]
+    with write_lines(tmp_path / "lines", lines).open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
+        for given in (lines, None):
+            assert list(streams.source_lines(given, torch.device("cpu"))) == [lines[:1], lines[1:5], lines[5:]]
 
 
 def test_a_gpu_gets_more_lines_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +226,7 @@ def test_a_signal_that_comes_before_the_read_interrupts_the_wait(monkeypatch: py
             monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
             thread.start()
             with pytest.raises(KeyboardInterrupt):
-                next(streams.standard_input(1))
+                next(streams.standard_input(streams.Portion(1)))
             interrupted.set()
             thread.join()
     finally:
@@ -431,7 +441,7 @@ def test_arguments_with_line_ends_of_windows_are_lines_like_others() -> None:
 def test_so_are_lines_of_standard_input_and_only_the_first_has_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     content = "\ufeffel gato\r\n\ufeff\r\r\nla casa\r".encode()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
-    lines = [line for arrived in streams.standard_input(10) for line in arrived]
+    lines = [line for arrived in streams.standard_input(streams.Portion(1)) for line in arrived]
     assert lines == ["el gato", "\ufeff\r", "la casa"]
 
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from translate.data.lines import Text
 
-# Lines translated together: sorted by length, they make full batches, which are larger on a GPU.
-CHUNK, TIMES_ON_GPU = 1000, 4
+# Lines translated together, and their characters: sorted by length, they make full batches, which are larger on a GPU.
+# What is complete is written, so that with long lines, which take long, less is lost when the program is stopped.
+CHUNK, CHARACTERS, TIMES_ON_GPU = 1000, 100_000, 4
 BLOCK = 1 << 16  # bytes of standard input, at most, at a time
 REPORT_EVERY = 30.0  # seconds between messages about the lines done, where no bar can show them
 
@@ -57,10 +58,43 @@ def file_lines(path: Path) -> "Text":
 
 def source_lines(source: "Text | None", device: "torch.device") -> Iterator[list[str]]:
     """The lines to translate, as many at a time as suit the device; those of standard input as they arrive."""
-    from translate.system.pool import chunks
+    portion = Portion(1 if device.type == "cpu" else TIMES_ON_GPU)
+    return standard_input(portion) if source is None else portions(source, portion)
 
-    max_lines = CHUNK if device.type == "cpu" else CHUNK * TIMES_ON_GPU
-    return standard_input(max_lines) if source is None else chunks(source, max_lines)
+
+class Portion:
+    """Lines gathered until there are enough to translate together: `times` as many as suit a CPU."""
+
+    def __init__(self, times: int) -> None:
+        self._max_lines, self._max_characters = times * CHUNK, times * CHARACTERS
+        self._lines: list[str] = []
+        self._characters = 0
+
+    def append(self, line: str) -> None:
+        self._lines.append(line)
+        self._characters += len(line)
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    @property
+    def full(self) -> bool:
+        return len(self._lines) >= self._max_lines or self._characters >= self._max_characters
+
+    def take(self) -> list[str]:
+        """The lines, which are gone from here afterwards."""
+        lines, self._lines, self._characters = self._lines, [], 0
+        return lines
+
+
+def portions(source: Iterable[str], portion: Portion) -> Iterator[list[str]]:
+    """All lines, gathered in `portion`."""
+    for line in source:
+        portion.append(line)
+        if portion.full:
+            yield portion.take()
+    if portion:
+        yield portion.take()
 
 
 def argument_lines(sentences: Sequence[str]) -> list[str]:
@@ -71,8 +105,8 @@ def argument_lines(sentences: Sequence[str]) -> list[str]:
     return [line.removesuffix("\r") for text in texts for line in text.removesuffix("\n").split("\n")]
 
 
-def standard_input(max_lines: int) -> Iterator[list[str]]:
-    """The lines of standard input as they arrive, no more than `max_lines` at a time.
+def standard_input(portion: Portion) -> Iterator[list[str]]:
+    """The lines of standard input as they arrive, gathered in `portion`.
 
     Whoever writes them one by one gets each translation at once.
 
@@ -83,7 +117,6 @@ def standard_input(max_lines: int) -> Iterator[list[str]]:
     if sys.stdin is None:  # It was closed before we began.
         return
     stream = cast("BufferedReader", sys.stdin.buffer)
-    lines: list[str] = []
     begun = bytearray()  # what has arrived of the current line
     number = 0
     try:
@@ -92,25 +125,23 @@ def standard_input(max_lines: int) -> Iterator[list[str]]:
             begun += first
             for content in others:
                 number += 1
-                lines.append(line_of(bytes(begun), number))
+                portion.append(line_of(bytes(begun), number))
                 begun = bytearray(content)
-                if len(lines) == max_lines:
-                    yield lines
-                    lines = []
+                if portion.full:
+                    yield portion.take()
             if len(begun) > MAX_LINE_BYTES:
                 place, limit = f"standard input, line {number + 1}", MAX_LINE_BYTES >> 20
                 raise DataError(f"{place} has more than {limit} MiB; put a line feed after each sentence")
-            if lines and not more_has_arrived(stream):
-                yield lines
-                lines = []
+            if portion and not more_has_arrived(stream):
+                yield portion.take()
         if begun:
-            lines.append(line_of(bytes(begun), number + 1))
+            portion.append(line_of(bytes(begun), number + 1))
     except DataError:
-        if lines:
-            yield lines
+        if portion:
+            yield portion.take()
         raise
-    if lines:
-        yield lines
+    if portion:
+        yield portion.take()
 
 
 def read_some(stream: "BufferedReader") -> bytes:
