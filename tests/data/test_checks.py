@@ -189,7 +189,7 @@ def test_what_is_copied_is_counted_and_the_first_is_named(
     source = [f"a{number}" for number in range(100)]
     target = [f"b{number}" for number in range(98)] + source[98:]
     valid = TextPair("val", ["c"], ["d"], "3", "4", "x")
-    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid, filters)
+    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid, filters=filters)
     warning = (
         "train: 2 of 100 pairs have the same text on both sides (the first in line 99), which teaches a model to copy"
     )
@@ -219,7 +219,7 @@ def test_a_tenth_of_pairs_that_repeat_others(
     source = ["again", *(f"a{number}" for number in range(99 - repeated)), *["again"] * repeated]
     target = ["noch einmal", *(f"b{number}" for number in range(99 - repeated)), *["noch einmal"] * repeated]
     valid = TextPair("val", ["c"], ["d"], "3", "4", "x")
-    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid, filters)
+    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid, filters=filters)
     expected = [
         f"train: {repeated} of 100 pairs repeat others and count as often; data.filter.repeated=true drops repetitions"
     ]
@@ -248,15 +248,26 @@ def test_one_known_validation_pair_in_a_hundred_is_worth_saying(
     assert ("val: 1 of 100 different pairs are also in the" in caplog.text) == bool(caplog.messages) == warned
 
 
-def test_a_leaked_validation_pair_counts_once() -> None:
+def test_scores_on_known_test_pairs_say_less(caplog: pytest.LogCaptureFixture) -> None:
+    train, valid = (TextPair(name, [name], ["a"], f"{name}1", f"{name}2", "x") for name in ("train", "val"))
+    test = TextPair("test", ["train", "b"], ["a", "c"], "3", "4", "x")
+    warn_of_copies(train, valid, [test, TextPair("test2", ["d"], ["e"], "5", "6", "x")])
+    assert caplog.messages == [
+        "test: 1 of 2 different pairs are also in the training text, so its scores say less about unseen text; remove "
+        "them from one of the two"
+    ]
+
+
+def test_a_leaked_pair_counts_once_in_each_text() -> None:
     train = TextPair("train", ["a", "b", "a", "b"], ["c", "d", "c", "e"], "1", "2", "x")
-    found = count_copies(train, TextPair("val", ["a", "a", "b", "f"], ["c", "c", "e", "g"], "3", "4", "x"))
-    assert (found.leaked, found.validation_pairs) == (2, 3)
+    valid = TextPair("val", ["a", "a", "b", "f"], ["c", "c", "e", "g"], "3", "4", "x")
+    test = TextPair("test", ["b", "f"], ["d", "g"], "5", "6", "x")
+    assert count_copies(train, [valid, test]).leaked == [(2, 3), (1, 2)]
 
 
 def test_the_first_copy_may_be_the_first_pair() -> None:
     train = TextPair("train", ["a", "b", "c"], ["a", "d", "c"], "1", "2", "x")
-    found = count_copies(train, TextPair("val", ["e"], ["f"], "3", "4", "x"))
+    found = count_copies(train, [])
     assert (found.identical, found.first_identical) == (2, 0)
 
 

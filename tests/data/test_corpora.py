@@ -53,6 +53,30 @@ def test_each_text_is_told_once(train: Any, told: list[str], tmp_path: Path, cap
     assert [message.partition(",")[0] for message in caplog.messages] == told
 
 
+def test_test_pairs_that_are_trained_on_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    texts = {"train": "a\nb\n", "val": "c\n", "test_1": "b\nc\n", "newstest": "d\n", "test_2": "", "train_small": "a\n"}
+    for split, lines in texts.items():
+        (tmp_path / f"{split}.de").write_text(lines, encoding="utf-8")
+        (tmp_path / f"{split}.en").write_text(lines.upper(), encoding="utf-8")
+    for language in ("de", "en"):
+        (tmp_path / f"test_3.{language}").write_bytes(b"a\n\xff\n")
+    text = corpora_of(ParallelDataConfig(root=tmp_path))
+    text.read_valid(text.open_train())
+    assert [message.partition(",")[0] for message in caplog.messages] == [
+        "test_1: 1 of 2 different pairs are also in the training text"
+    ]
+
+
+def test_so_are_texts_with_labels(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for split, lines in {"train": "x\ta\ny\tb\n" * 2, "val": "x\tc\n", "test": "y\tb\nz\td\n"}.items():
+        (tmp_path / f"{split}.tsv").write_text(lines, encoding="utf-8")
+    text = corpora_of(LabelledDataConfig(root=tmp_path))
+    text.read_valid(text.open_train())
+    assert [message.partition(",")[0] for message in caplog.messages][-1] == (
+        "test.tsv: 1 of 2 different texts are also in the training text"
+    )
+
+
 def test_swapped_sides_of_the_validation_text_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name, line in (("train.de", "Ein Hund"), ("train.en", "a dog"), ("val.de", "a dog"), ("val.en", "Ein Hund")):
         (tmp_path / name).write_text(f"{line}\n" * 100, encoding="utf-8")

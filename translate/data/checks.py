@@ -97,18 +97,20 @@ def warn_of_equal_sides(text: TextPair) -> None:
         log.warning("%s: source and target are the same text: there is nothing to translate", text.name)
 
 
-def warn_of_copies(train: TextPair, valid: TextPair, filters: ParallelFilterConfig | None = None) -> None:
+def warn_of_copies(
+    train: TextPair, valid: TextPair, tests: Sequence[TextPair] = (), filters: ParallelFilterConfig | None = None
+) -> None:
     """Warn of pairs that teach a model little, or that flatter its score.
 
-    Sources that are the same text as their targets, or a whole row of a table; pairs that repeat others; validation
-    pairs that are in the training text, too. Those that the filters of parallel text drop are not mentioned.
+    Sources that are the same text as their targets, or a whole row of a table; pairs that repeat others; validation and
+    test pairs that are in the training text, too. Those that the filters of parallel text drop are not mentioned.
     """
     for text in (train, valid):
         warn_of_equal_sides(text)
     if (train.source_sha256, train.target_sha256) == (valid.source_sha256, valid.target_sha256):
         log.warning("the validation text is the training text: its scores say nothing about unseen text")
         return
-    found, pairs = count_copies(train, valid), len(train.source)
+    found, pairs = count_copies(train, [valid, *tests]), len(train.source)
 
     def warn(number: int, what: str) -> None:
         log.warning("%s: %d of %d %s %s", train.name, number, pairs, train.unit, what)
@@ -126,33 +128,34 @@ def warn_of_copies(train: TextPair, valid: TextPair, filters: ParallelFilterConf
     if found.repeated >= pairs * MIN_REPEATED and not (filters and filters.repeated):
         drop = "; data.filter.repeated=true drops repetitions" if filters else ""
         warn(found.repeated, f"repeat others and count as often{drop}")
-    if found.leaked >= found.validation_pairs * MIN_LEAKED:
-        log.warning(
-            "%s: %d of %d different %s are also in the training text, so validation scores, which select the best "
-            "model, say less about unseen text; remove them from one of the two",
-            valid.name,
-            found.leaked,
-            found.validation_pairs,
-            valid.unit,
-        )
+    for text, (leaked, different) in zip([valid, *tests], found.leaked, strict=True):
+        if leaked >= different * MIN_LEAKED:
+            log.warning(
+                "%s: %d of %d different %s are also in the training text, so %s say less about unseen text; remove "
+                "them from one of the two",
+                text.name,
+                leaked,
+                different,
+                text.unit,
+                "validation scores, which select the best model," if text is valid else "its scores",
+            )
 
 
 @dataclass(frozen=True)
 class Copies:
-    """How much of a training text copies its other side, other pairs, or the validation text."""
+    """How much of a training text copies its other side, other pairs, or held-out text."""
 
     identical: int  # pairs with the same text on both sides, which is not blank
     first_identical: int  # the index of the first of them
     tables: int  # pairs with a tab on one side
     repeated: int  # pairs that occurred before, neither side of which is blank
-    leaked: int  # different validation pairs that are in the training text, too,
-    validation_pairs: int  # of so many different ones
+    leaked: list[tuple[int, int]]  # for each held-out text: its pairs that are here, too, of so many different ones
 
 
-def count_copies(train: TextPair, valid: TextPair) -> Copies:
+def count_copies(train: TextPair, held_out: Sequence[TextPair]) -> Copies:
     """Count them in one pass over the training text, which may be too large for memory."""
-    of_validation = set(zip(valid.source, valid.target, strict=True))
-    leaked: set[tuple[str, str]] = set()
+    unseen = [set(zip(text.source, text.target, strict=True)) for text in held_out]
+    wanted, seen = set[tuple[str, str]]().union(*unseen), set[tuple[str, str]]()
     identical = first_identical = tables = 0
     hashes = array("q")  # 8 bytes a pair
     for number, (source, target) in enumerate(zip(train.source, train.target, strict=True)):
@@ -164,9 +167,10 @@ def count_copies(train: TextPair, valid: TextPair) -> Copies:
                 first_identical = number
             identical += 1
         tables += "\t" in source or "\t" in target
-        if pair in of_validation:
-            leaked.add(pair)
-    return Copies(identical, first_identical, tables, count_repeated(hashes), len(leaked), len(of_validation))
+        if pair in wanted:
+            seen.add(pair)
+    leaked = [(len(pairs & seen), len(pairs)) for pairs in unseen]
+    return Copies(identical, first_identical, tables, count_repeated(hashes), leaked)
 
 
 def count_repeated(hashes: "array[int]") -> int:

@@ -105,7 +105,7 @@ class ParallelCorpora:
     def read_valid(self, train: TextPair) -> TextInMemory:
         """The validation pairs. Warns if their sides are swapped, and of all that warn_of_copies looks for."""
         text = logged(self._open(Corpus.of(self.data.valid)).in_memory())
-        warn_of_copies(train, text, self.data.filter)
+        warn_of_copies(train, text, test_sets_of(self), self.data.filter)
         warn_of_swapped_sides(train, text)
         return text
 
@@ -211,7 +211,7 @@ class LabelledCorpora:
     def read_valid(self, train: TextPair) -> TextInMemory:
         """The validation texts; warns as warn_of_copies does. DataError if a label does not occur in `train`."""
         text = logged(open_labelled_split(self.data.root, self.data.valid, known=set(train.target)).in_memory())
-        warn_of_copies(train, text)
+        warn_of_copies(train, text, test_sets_of(self))
         return text
 
     def open_split(self, split: str, root: Path | None = None) -> TextPair:
@@ -248,10 +248,29 @@ def corpora_of(data: ParallelDataConfig | LabelledDataConfig, target: Codec | No
 
 
 def encode_other_splits(corpora: Corpora, cache: CorpusCache, codecs: Codecs) -> None:
-    """Put the splits of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
+    """Put the small splits of the data folder into the cache, so that scoring needs no tokenizer, here or elsewhere.
 
-    Small ones first, up to MAX_BYTES_OF_TEST_SETS: larger ones are probably training text of other runs. One that
-    cannot be read or tokenized now is left until it is asked for.
+    One that cannot be read or tokenized now is left until it is asked for.
+    """
+    for split in small_splits(corpora):
+        with suppress(DataError, ConfigError):
+            cache.dataset(codecs, corpora.open_split(split, corpora.data.root))
+
+
+def test_sets_of(corpora: Corpora) -> list[TextPair]:
+    """The small splits of the data folder that are called a test, if they can be read."""
+    texts = []
+    for split in small_splits(corpora):
+        if "test" in split:
+            with suppress(DataError):
+                texts.append(corpora.open_split(split, corpora.data.root))
+    return texts
+
+
+def small_splits(corpora: Corpora) -> Iterator[str]:
+    """The splits that the config does not name, small ones first, up to MAX_BYTES_OF_TEST_SETS.
+
+    Larger ones are probably training text of other runs.
     """
     try:
         splits = corpora.other_splits()
@@ -263,8 +282,7 @@ def encode_other_splits(corpora: Corpora, cache: CorpusCache, codecs: Codecs) ->
         room -= sizes[split]
         if room < 0:
             break
-        with suppress(DataError, ConfigError):
-            cache.dataset(codecs, corpora.open_split(split, corpora.data.root))
+        yield split
 
 
 @contextmanager
