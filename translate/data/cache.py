@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import logging
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -34,7 +35,7 @@ from translate.text.build import build_codecs
 from translate.text.codec import Codec, Codecs
 
 FORMAT = 6  # part of the hash in every name; raised when files change, or when the same settings give other tokens
-REPORT_EVERY = 15.0  # seconds between messages while a long text is encoded
+REPORT_EVERY = 15.0  # seconds between messages while vocabularies are learned from a long text, or it is encoded
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -76,8 +77,8 @@ class CorpusCache:
                 stack.enter_context(wait_for_lock(lock, f"learning the vocabularies of {text.name}"))
             codecs = None if unusable else self._read(name, _parse_codecs)  # Another process may have learned them.
             if codecs is None:
-                log.info("%s: learning tokenizers and vocabularies", text.name)
-                codecs = build_codecs(config, languages, text.source, text.target)
+                with telling_the_time(f"{text.name}: learning tokenizers and vocabularies"):
+                    codecs = build_codecs(config, languages, text.source, text.target)
                 self._write(name, [codec.to_dict() for codec in codecs], codecs)
         return codecs
 
@@ -192,6 +193,25 @@ class CorpusCache:
         """A file to write, which gets this name in the folder once it is complete."""
         with self._writing(), atomic_open(self._folder / name) as file:
             yield file
+
+
+@contextmanager
+def telling_the_time(doing: str) -> Iterator[None]:
+    """Log what is done inside and, every REPORT_EVERY seconds, for how long: how far it is, a library does not say."""
+    log.info("%s", doing)
+    started, finished = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not finished.wait(REPORT_EVERY):
+            log.info("%s: %.0f s so far", doing, time.monotonic() - started)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        teller.join()
 
 
 def _text_name(codecs: Codecs, text: TextPair) -> str:
