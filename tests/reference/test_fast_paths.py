@@ -1,5 +1,6 @@
 """The fast paths of training compute what PyTorch's own operators do: the loss, and the gradient of every parameter."""
 
+import math
 from functools import partial
 from typing import Any, get_args
 
@@ -100,6 +101,38 @@ def test_weights_of_attention_are_a_softmax_in_float32(length: int, dtype: torch
         weights_BHTT = attention.weights(x_BTD, kv, mask_B1TS=mask_B1TT, causal=causal)
     expected = scores_BHTT.masked_fill(~sees_BTT[:, None], float("-inf")).softmax(-1)
     torch.testing.assert_close(weights_BHTT.double(), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_of_long_sentences_keeps_no_weights(
+    dtype: torch.dtype, causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(1)
+    attention = MultiHeadAttention(d_model=16, heads=2, dropout=0.0, qkv_bias=False)  # A key's has no gradient.
+    x_BTD = torch.randn(3, 40, 16)
+    mask_B1TT = None if causal else torch.rand(3, 1, 1, 40) > 0.3
+    if mask_B1TT is not None:
+        mask_B1TT[1] = False
+
+    def gradients_of_inputs(most: int) -> tuple[Tensor, ...]:
+        attention.max_kept_weights = most
+        with autocast(dtype, CPU):
+            attended_BTD = attention(x_BTD, attention.keys_values(x_BTD), mask_B1TS=mask_B1TT, causal=causal)
+        assert attended_BTD.dtype is dtype
+        parameters = [*attention.parameters()]
+        return attended_BTD.detach(), *torch.autograd.grad(attended_BTD.float().square().sum(), parameters)
+
+    expected = gradients_of_inputs(40 * 40)
+    monkeypatch.setattr(attention, "_weights", lambda *_, **__: pytest.fail("it computes weights"))
+    tolerance = 1e-5 if dtype is torch.float32 else 0.02
+    for tensor, other in zip(gradients_of_inputs(40 * 40 - 1), expected, strict=True):
+        torch.testing.assert_close(tensor, other, rtol=tolerance, atol=tolerance * float(other.abs().max()))
+
+
+def test_weights_that_are_dropped_are_kept() -> None:
+    kept = [MultiHeadAttention(d_model=16, heads=2, dropout=dropout).max_kept_weights for dropout in (0.0, 0.1)]
+    assert kept == [256 * 256, math.inf]
 
 
 def test_attention_leaves_bfloat16_to_the_layers_around_it() -> None:

@@ -136,6 +136,10 @@ def test_what_to_change() -> None:
     assert remedies(config) == f"set training.activation_checkpointing: true, or in a new run {lower}"
     assert remedies(config.model_copy(update={"activation_checkpointing": True})) == f"in a new run {lower}"
     assert ": true, or train with fewer than 3 processes, or in a new run " in remedies(config, sharing=3)
+    assert remedies(config, alone=9) == (
+        "set training.activation_checkpointing: true, or in a new run lower data.filter.max_tokens: the largest batch "
+        "is one pair, of 9 tokens"
+    )
 
 
 def test_what_needs_no_new_run_may_change_when_a_run_is_resumed() -> None:

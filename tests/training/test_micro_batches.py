@@ -21,6 +21,7 @@ def learner(processes: int = 1) -> Any:
     made = SimpleNamespace(
         processes=SimpleNamespace(count=processes),
         sharing=processes,
+        largest_alone=None,
         progress=Progress(),
         config=TrainingConfig(),
         bar=NoBar(),

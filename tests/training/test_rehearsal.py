@@ -128,6 +128,14 @@ def test_the_largest_batch_may_be_one_of_few_long_rows(longer: str) -> None:
     assert most > 0.97 * max(needs)
 
 
+@pytest.mark.parametrize("long", ["source", "target"])
+def test_of_longer_rows_the_weights_are_not_kept(long: str) -> None:
+    lengths = np.array([[240, 3]] * 2 + [[300, 3]] if long == "source" else [[3, 240]] * 2 + [[3, 300]])
+    largest, most, needs = tried(prepared(lengths, model={"heads": 8}, max_sentences=1, max_tokens=400))
+    assert largest.longest == 241
+    assert most > 0.97 * max(needs) > 1.1 * min(needs)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("heads", "lengths"),
@@ -202,6 +210,19 @@ def test_a_warning_when_it_is_more_than_there_is(
         "and raise training.batch.accumulate to make up for it"
     )
     assert told.startswith("memory: about ")
+
+
+def test_a_pair_that_is_a_batch_by_itself_can_only_be_dropped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rehearsal_module, "free_memory", lambda device: 2.0**20)
+    made = prepared(np.array([[3, 3]] * 20 + [[150, 220]]), model={"d_model": 64})
+    made.learner.bar = Bar(total=1, done=0)
+    made.rehearse(made.largest())
+    assert (
+        "in a new run lower data.filter.max_tokens: the largest batch is one pair, of 221 tokens"
+        in (capsys.readouterr().err.splitlines()[0])
+    )
 
 
 @contextmanager

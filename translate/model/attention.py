@@ -23,6 +23,7 @@ from translate.model.rows import PaddedRows, positions_of
 MASKED = -1e9
 
 VECTOR = 16  # numbers of float32 in a vector of 512 bits
+MAX_KEPT = 256**2  # weights of a head for one sentence; of more, training on CPUs keeps none
 
 
 class KeysValues(NamedTuple):
@@ -97,6 +98,8 @@ class MultiHeadAttention(nn.Module):
         self.heads = heads
         self.dropout = Dropout(dropout)
         self.explicit = True  # whether training on CPUs uses `_attend` in place of PyTorch's operator
+        # If a head has more weights for a sentence, training on CPUs keeps none. It needs them to drop some.
+        self.max_kept_weights = math.inf if dropout else MAX_KEPT
         self.as_rows = PaddedRows()
         d_qk, d_v = d_qk or d_model // heads, d_v or d_model // heads
         self.query = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
@@ -168,15 +171,23 @@ class MultiHeadAttention(nn.Module):
     def _attend(
         self, q_BHTK: Tensor, k_BHSK: Tensor, v_BHSV: Tensor, *, mask_B1TS: Tensor | None, causal: bool
     ) -> Tensor:
-        """What `scaled_dot_product_attention` does, operation by operation, for training on CPUs.
+        """What `scaled_dot_product_attention` does, for training on CPUs: for short sentences, operation by operation.
 
         PyTorch's kernels are made for GPUs and long sequences: in bfloat16, the fused one made whole updates take 1.4
-        to 3.6 times as long. This computes in float32: in bfloat16, oneDNN would write machine code for almost every
-        batch (see rows.py), because hardly two have as many sentences, queries and keys.
+        to 3.6 times as long. With long sentences, however, weights would take most of the memory, and more time than
+        the fused kernel, which keeps none (and cannot drop any).
+
+        This computes in float32: in bfloat16, oneDNN would write machine code for almost every batch (see rows.py),
+        because hardly two have as many sentences, queries and keys.
         """
         dtype = v_BHSV.dtype
         with torch.autocast("cpu", enabled=False):
             q_BHTK, k_BHSK, v_BHSV = (_at_least_float32(tensor) for tensor in (q_BHTK, k_BHSK, v_BHSV))
+            if q_BHTK.shape[2] * k_BHSK.shape[2] > self.max_kept_weights:
+                attended_BHTV = F.scaled_dot_product_attention(
+                    q_BHTK, k_BHSK, v_BHSV, attn_mask=mask_B1TS, is_causal=causal
+                )
+                return attended_BHTV.to(dtype)
             weights_BHTS = self._weights(q_BHTK, k_BHSK, mask_B1TS=mask_B1TS, causal=causal)
             attended_BHTV = self.dropout(weights_BHTS) @ v_BHSV
         if mask_B1TS is not None and not (attends_B1T1 := mask_B1TS.any(-1, keepdim=True)).all():

@@ -52,6 +52,7 @@ class Learner:
         self.total_steps = total_steps(config, updates_per_epoch)
         self.update = build_update(self.parallel, config, device, dtype, updates=self.total_steps)
         self.progress = Progress()
+        self.largest_alone: int | None = None  # the tokens of the largest batch, once that is known to be a single pair
         self.metrics: MetricsLog = NoMetrics()  # until `Trainer.train` is given the log and the bar of the run
         self.bar: Bar = NoBar()
 
@@ -70,7 +71,7 @@ class Learner:
 
     def remedies(self) -> str:
         """Advice for when memory runs out."""
-        return remedies(self.config, self.sharing)
+        return remedies(self.config, self.sharing, self.largest_alone)
 
     def all_remedies(self) -> str:
         """The same, and how much memory is taken however small the batch is, which a smaller model lowers."""

@@ -115,16 +115,22 @@ def unsharded_bytes(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def remedies(config: TrainingConfig, sharing: int = 1) -> str:
+def remedies(config: TrainingConfig, sharing: int = 1, alone: int | None = None) -> str:
     """Advice for when memory runs out, if so many processes are sharing it.
 
     What may change when a run is resumed (see resuming.py) comes first.
+
+    Args:
+        alone: the tokens of the largest batch, if it is a single pair, which no smaller batch could hold.
     """
     ways = [] if config.activation_checkpointing else ["set training.activation_checkpointing: true"]
     if sharing > 1:
         ways.append(f"train with fewer than {sharing} processes")
-    lower = f"lower training.batch.max_tokens (now {config.batch.max_tokens})"
-    ways.append(f"in a new run {lower} and raise training.batch.accumulate to make up for it")
+    if alone is None:
+        lower = f"lower training.batch.max_tokens (now {config.batch.max_tokens})"
+        ways.append(f"in a new run {lower} and raise training.batch.accumulate to make up for it")
+    else:
+        ways.append(f"in a new run lower data.filter.max_tokens: the largest batch is one pair, of {alone} tokens")
     return ", or ".join(ways)
 
 

@@ -4,11 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from translate.data.batching import BatchPlan, Shapes, make_batch
 from translate.data.dataset import Indices, Pairs
+from translate.model.attention import MultiHeadAttention
 from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
 from translate.system.allocation import is_out_of_memory, release_memory
 from translate.system.free_memory import free_memory
@@ -39,14 +42,14 @@ def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module, padded: Callabl
     """
     encoder = [block for block in blocks_of(model) if isinstance(block, EncoderLayer)]
     decoder = [block for block in blocks_of(model) if isinstance(block, DecoderLayer)]
-    encoder_heads = sum(block.self_attention.heads for block in encoder)
-    decoder_heads = sum(block.self_attention.heads for block in decoder)
     per_source, per_target = features(encoder), features(decoder)
     per_prediction = features([model]) - per_source - per_target  # the projection to the vocabulary
 
     rows, source, target, _, predictions = padded(plan.shapes(epoch))
-    of_a_row = source * (per_source + source * encoder_heads)
-    of_a_row += target * (per_target + (source + target) * decoder_heads)
+    of_a_row = source * per_source + target * per_target
+    of_a_row += kept_weights([block.self_attention for block in encoder], source, source)
+    of_a_row += kept_weights([block.self_attention for block in decoder], target, target)
+    of_a_row += kept_weights([block.cross_attention for block in decoder], target, source)
     largest = int((rows * of_a_row + predictions * per_prediction).argmax())
     return LargestBatch(plan.epoch(epoch).batch(largest), int(max(source[largest], target[largest])))
 
@@ -57,9 +60,19 @@ def features(modules: Sequence[nn.Module]) -> int:
     return sum(layer.in_features + layer.out_features for layer in layers)
 
 
+def kept_weights(
+    attentions: Sequence[MultiHeadAttention], queries: NDArray[np.integer], keys: NDArray[np.integer]
+) -> NDArray[np.integer]:
+    """How many attention weights are kept for the backward pass, for rows of so many queries and keys."""
+    weights = queries * keys
+    kept = [attention.heads * np.where(weights <= attention.max_kept_weights, weights, 0) for attention in attentions]
+    return sum(kept, np.zeros_like(weights))
+
+
 def rehearse(micro_batches: MicroBatches, largest: LargestBatch, pairs: Pairs) -> None:
     """Run this batch once and discard the result; if memory runs out, in as many micro-batches as it takes to fit."""
     learner = micro_batches.learner
+    learner.largest_alone = largest.longest if len(largest.indices) == 1 else None
     learner.model.train()
     # First, several processes agree on pieces: in passes that sum no gradients, none waits for one without memory.
     if learner.processes.count > 1 and learner.parallel.passes_alone:
