@@ -238,18 +238,32 @@ def test_a_line_of_ten_thousand_words(translator: Translator, caplog: pytest.Log
     assert 0 < long.length <= 1 + 3 + 1
     assert short.text == translator.n_best(["Hund"], 1, settings)[0][0].text
     assert caplog.messages == [
-        "line 1 has 10000 tokens and is truncated to the first 1000; raise max_source (--max-source) to read more"
+        "line 1 has 10000 tokens and is truncated to the first 1000; the model was trained on at most 200: translate "
+        "its sentences one by one"
     ]
 
 
-def test_lines_that_are_longer_than_any_in_training_are_counted(
+def test_lines_that_are_much_longer_than_any_in_training_are_counted(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = translator.settings(search="greedy", max_ratio=0.001)
-    translator.n_best(["Hund", "Hund " * 200, "Hund " * 201, "Hund " * 300], 1, settings, first_line=5)
+    translator.n_best(["Hund", "Hund " * 300, "Hund " * 301, "Hund " * 400], 1, settings, first_line=5)
     assert caplog.messages == [
-        "line 7 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one "
+        "line 7 has 301 tokens, but the model was trained on at most 200: translate its sentences one by one "
         "(more such lines: 1)"
+    ]
+
+
+def test_the_longest_source_in_training_is_known(
+    translator: Translator, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(translator.saved.about, "longest_source", 4)
+    translator.translate(["Hund " * 6, "Hund " * 7])
+    translator.translate(["Hund", "Hund " * 6, "Hund " * 8], max_source=5)
+    assert caplog.messages == [
+        "line 2 has 7 tokens, but the model was trained on at most 4: translate its sentences one by one",
+        "line 2 has 6 tokens and is truncated to the first 5; raise max_source (--max-source) to read more "
+        "(more such lines: 1)",
     ]
 
 
@@ -447,9 +461,9 @@ def test_lines_that_the_model_can_hardly_read(translator: Translator, caplog: py
 def test_lines_whose_translations_are_scored_are_warned_of_like_others(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    translator.log_probabilities(["Hund", "Hund " * 201, "a cat"], ["dog", "dog", "Katze"], first_line=11)
+    translator.log_probabilities(["Hund", "Hund " * 301, "a cat"], ["dog", "dog", "Katze"], first_line=11)
     assert caplog.messages == [
-        "line 12 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one",
+        "line 12 has 301 tokens, but the model was trained on at most 200: translate its sentences one by one",
         "line 13: only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable",
         "line 13: only 0 of its 1 tokens are in the model's vocabulary (en); the probability of this translation means "
         "little",

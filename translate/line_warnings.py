@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from translate.data.dataset import Ids
+from translate.model.positions import NO_LIMIT
 from translate.model_file import SavedModel
 from translate.text.codec import Codec
+
+LONGER = 1.5  # times the longest source in training: there is a warning of lines that have more tokens
 
 log = logging.getLogger("translate")
 
@@ -19,10 +22,15 @@ log = logging.getLogger("translate")
 class Limits:
     """How many tokens a line may have, by a model and the settings of a search."""
 
-    trained: int  # a source in training
+    trained: int  # the longest source in training
     read: int  # a source, of which no more are read
     scored: int  # a given translation, because no search finds more
     positions: int  # any line, including eos, whatever the settings
+
+    @property
+    def reliable(self) -> float:
+        """How long a source may be before there is a warning; learned positions are random beyond those in training."""
+        return self.trained if self.positions < NO_LIMIT else LONGER * self.trained
 
     @property
     def can_be_raised(self) -> bool:
@@ -31,24 +39,26 @@ class Limits:
 
 
 def warn_of_sources(saved: SavedModel, sources: Sequence[Ids], limits: Limits, first_line: int) -> None:
-    """Warn of each source that is truncated, and of those that are longer than or unlike any in training."""
-    remedy = "; raise max_source (--max-source) to read more" if limits.can_be_raised else ""
-    long = []
-    for number, source in enumerate(sources, start=first_line):
-        if len(source) > limits.read:
-            log.warning(
-                "line %d has %d tokens and is truncated to the first %d%s", number, len(source), limits.read, remedy
-            )
-        elif len(source) > limits.trained:
-            long.append((number, len(source)))
-    if long:
+    """Warn of sources that are truncated, and of those that are much longer than or unlike any in training."""
+    trained = f"the model was trained on at most {limits.trained}"
+    if not saved.target.holds_labels:
+        trained += ": translate its sentences one by one"
+    lengths = [(number, len(source)) for number, source in enumerate(sources, start=first_line)]
+    truncated = [line for line in lengths if line[1] > limits.read]
+    long = [line for line in lengths if limits.read >= line[1] > limits.reliable]
+    if truncated:
+        # To read more would not help where the model has learned from less.
+        more = "raise max_source (--max-source) to read more" if limits.can_be_raised else ""
+        remedy = more if limits.read < limits.reliable else trained
         log.warning(
-            "line %d has %d tokens, but the model was trained on at most %d%s%s",
-            *long[0],
-            limits.trained,
-            "" if saved.target.holds_labels else ": translate its sentences one by one",
-            _more_like_it(long),
+            "line %d has %d tokens and is truncated to the first %d%s%s",
+            *truncated[0],
+            limits.read,
+            remedy and f"; {remedy}",
+            _more_like_it(truncated),
         )
+    if long:
+        log.warning("line %d has %d tokens, but %s%s", *long[0], trained, _more_like_it(long))
     _warn_of_unknown(saved.source, sources, first_line, "the output is unreliable")
 
 

@@ -117,8 +117,8 @@ def train_together(
             return run
         precision = saved.identity["dtype"]  # Keep the precision that was measured when the run began.
     learner = build_learner(config, text, plan, start, device, precision, processes)
+    about = origin(text, plan, learner, start)
     del start  # Its weights take as much memory as the model.
-    about = origin(text, learner)
     selection = build_selection(config, text, learner, run, about, writer)
     states = States(learner, store, {**identity, "dtype": name_of(learner.update.dtype)})
     dataset = training_set(config, text, learner.model, helpers_for(device, processes.local_count))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from translate.config.schema import Config
+from translate.data.batching import BatchPlan
 from translate.errors import CheckpointError, TrainingError
 from translate.model.build import Model
 from translate.model_file import SavedModel, weights_of
@@ -47,12 +48,18 @@ class BestModel:
         self.writer.submit("best model", weights_of(model), write)
 
 
-def origin(text: PreparedText, learner: Learner) -> dict[str, Any]:
-    """What a model file and finished.json say about where a model comes from."""
+def origin(text: PreparedText, plan: BatchPlan, learner: Learner, start: SavedModel | None) -> dict[str, Any]:
+    """What a model file and finished.json say about where a model comes from, and what it has seen.
+
+    Args:
+        start: the model that training starts from, if any, or one that has been trained further since.
+    """
+    longest = int(plan.source_lengths[plan.indices].max())
     return {
         "train": text.train.variant,
         "train_parts": [part.variant for part in text.train.parts],
         "valid": text.valid.variant,
+        "longest_source": max(longest, start.about.get("longest_source", 0)) if start else longest,  # in tokens
         "commit": commit(),
         "torch": torch.__version__,
         "device": str(learner.device),
