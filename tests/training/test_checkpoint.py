@@ -90,6 +90,17 @@ def test_a_damaged_state_does_not_count_as_one_of_the_last(tmp_path: Path) -> No
     assert [path.name for path in store.paths()] == ["step-00000003.safetensors", "step-00000001.safetensors"]
 
 
+def test_nor_does_one_that_is_older_than_the_next(tmp_path: Path) -> None:
+    store_with(tmp_path, 2, 1, 3)
+    (tmp_path / "step-00000003.safetensors").write_bytes(b"")
+    store = StateStore(tmp_path, 2, Writer())
+    assert store.load_newest().progress["step"] == 1
+    for step, left in ((5, [5, 1]), (3, [3, 1]), (4, [4, 3])):
+        store.save(step, {"weight": torch.ones(1)}, {})
+        store.writer.wait()
+        assert [path.name for path in store.paths()] == [f"step-0000000{number}.safetensors" for number in left]
+
+
 @pytest.mark.parametrize("name", ["kept.safetensors", "the best.safetensors"])
 def test_files_of_other_names_are_left_alone(name: str, tmp_path: Path) -> None:
     write_tensors(tmp_path / name, {"weight": torch.zeros(1)}, {})

@@ -36,6 +36,7 @@ class StateStore:
         self.writer = writer
         self._kind = str(folder)  # what the writer calls these files
         self._newest: tuple[int, Future[None]] | None = None
+        self._unusable: set[Path] = set()  # files that `load_newest` has skipped
 
     def save(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Copy the state after `step` updates, write it while training continues, then remove all but the last few.
@@ -62,11 +63,13 @@ class StateStore:
     def _write(self, step: int, tensors: Mapping[str, Tensor], values: dict[str, Any]) -> None:
         path = self.folder / f"step-{step:08d}.safetensors"
         write_tensors(path, tensors, {"format": self.format, **values})
-        paths = self.paths()
-        earlier = [other for other in paths if other.name < path.name]
-        # The run was resumed from a state before these: they are damaged, or snapshots that no state knows of.
-        later = [other for other in paths if other.name > path.name]
-        for old in [*later, *earlier[self.keep_last - 1 :]]:
+        self._unusable.discard(path)
+        # The run was resumed from a state before any later ones: they are damaged, or snapshots that no state knows of.
+        earlier = [other for other in self.paths() if other.name < path.name and other not in self._unusable]
+        kept = {path, *earlier[: self.keep_last - 1]}
+        for old in self.paths():
+            if old in kept:
+                continue
             try:
                 old.unlink(missing_ok=True)
             except OSError as error:
@@ -88,6 +91,7 @@ class StateStore:
                     raise CheckpointError(f"{path} is not a training state of this version")
                 return SavedState(tensors, values["progress"], values["identity"])
             except CheckpointError as error:
+                self._unusable.add(path)
                 instead = "" if path == paths[-1] else "; using the previous training state instead"
                 log.warning("%s%s", error, instead)
         raise CheckpointError(
