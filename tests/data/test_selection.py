@@ -37,6 +37,14 @@ def test_a_word_may_stand_behind_a_mark(line: str) -> None:
     assert selected([(line, line)], ParallelFilterConfig()) == ([0], [])
 
 
+def test_much_text_in_a_few_pairs_is_told() -> None:
+    one, ten = ("a", "b"), ("a " * 10, "b " * 10)
+    for pairs, told in (([one] * 91 + [ten], ""), ([one] * 90 + [ten], "; 10% of all tokens"), ([one, ten], "")):
+        _, report = selected(pairs, ParallelFilterConfig(max_tokens=9))
+        place = f"first line {len(pairs)}{told}"
+        assert report == [f"dropped 1 pair: over 9 tokens on one side (data.filter.max_tokens), {place}"]
+
+
 def test_each_dropped_pair_is_reported_under_its_first_reason() -> None:
     pairs = [
         ("ein Hund", "a dog"),

@@ -10,6 +10,8 @@ from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset
 from translate.errors import DataError
 
+MUCH = 0.1  # of all tokens: the report says so if a few long lines that are dropped have as many
+
 
 def select_pairs(dataset: Dataset, config: ParallelFilterConfig, text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
     """The indices of the pairs to train on, and one line of the report for each reason to drop others.
@@ -37,7 +39,7 @@ def select_pairs(dataset: Dataset, config: ParallelFilterConfig, text: TextPair)
         reason = f"one side over {config.max_ratio:g} times the other (data.filter.max_ratio)"
         # Divided, not multiplied: 63 / 45 is 1.4, but 1.4 * 45 is slightly less than 63. Empty sides are dropped above.
         reasons.append((reason, longer / np.maximum(shorter, 1) > config.max_ratio))
-    return _drop(reasons, text)
+    return _drop(reasons, text, longer + shorter)
 
 
 def select_texts(dataset: Dataset, config: LabelledFilterConfig, text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
@@ -45,17 +47,22 @@ def select_texts(dataset: Dataset, config: LabelledFilterConfig, text: TextPair)
     lengths = dataset.source.lengths
     too_long = f"over {config.max_tokens} tokens (data.filter.max_tokens)"
     reasons = [("empty", lengths == 0), (too_long, lengths > config.max_tokens)]
-    return _drop(reasons, text)
+    return _drop(reasons, text, lengths)
 
 
-def _drop(reasons: Sequence[tuple[str, NDArray[np.bool_]]], text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
+def _drop(
+    reasons: Sequence[tuple[str, NDArray[np.bool_]]], text: TextPair, tokens: NDArray[np.integer]
+) -> tuple[NDArray[np.int32], list[str]]:
     kept = np.ones(len(text.source), dtype=bool)
     report = []
     for reason, applies in reasons:
         dropped = np.flatnonzero(kept & applies)
         kept[dropped] = False
         if dropped.size:
-            report.append(f"dropped {text.counted(dropped.size)}: {reason}, first {text.place(dropped[0])}")
+            share = tokens[dropped].sum(dtype=np.int64) / max(1, tokens.sum(dtype=np.int64))
+            few = 2 * dropped.size <= share * len(kept)
+            much = f"; {share:.0%} of all tokens" if few and share >= MUCH else ""
+            report.append(f"dropped {text.counted(dropped.size)}: {reason}, first {text.place(dropped[0])}{much}")
     if not kept.any():
         # The first reason, an empty side, is no setting.
         remedy = "check the text" if reasons[0][1].all() else "change data.filter"
