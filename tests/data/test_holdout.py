@@ -67,6 +67,20 @@ def test_long_lines_are_not_held_out() -> None:
     }
 
 
+def test_how_long_they_may_be_can_be_chosen(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "translate")
+    long = ["x" * (MAX_LENGTH + 1), *SOURCE[1:]]
+    found = {index for seed in range(20) for index in hold_out(long, TARGET, {"val": 50}, seed, MAX_LENGTH + 1)["val"]}
+    assert found == set(range(100))
+    assert caplog.messages == []
+    hold_out(long, TARGET, {"val": 50}, seed=1)
+    assert caplog.messages == [
+        "of 100 pairs, 1 are longer than 1000 characters (--max-length N): all of these are left to train on"
+    ]
+    with pytest.raises(DataError, match="have lines of 1 to 5 characters that occur once, and 100 are longer than 5 "):
+        hold_out(SOURCE, TARGET, {"val": 10}, seed=1, max_length=5)
+
+
 def test_a_blank_line_is_not_held_out() -> None:
     blank = [" ", *SOURCE[1:]], ["sentence 0", "", *TARGET[2:]]
     for seed in range(20):

@@ -51,6 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar=("N", "M"),
         help="columns of the table, counted from 1; default: the first two that are not numbers",
     )
+    parser.add_argument(
+        "--max-length",
+        type=at_least(1),
+        metavar="N",
+        help="hold out only pairs whose lines have at most N characters; default: 1000",
+    )
     parser.add_argument("--seed", type=at_least(0), default=1, metavar="N", help="another one holds out other pairs")
     args = parser.parse_args(arguments)
     with leaving_cleanly():
@@ -59,13 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def split(args: argparse.Namespace) -> None:
     """Read the corpus, choose the pairs, and write the files."""
-    from translate.data.holdout import TRAIN, hold_out, new_files, write_splits
+    from translate.data.holdout import MAX_LENGTH, TRAIN, hold_out, new_files, write_splits
 
     refuse_contradictions(args)
     sizes = {"val": args.valid, "test": args.test}
     files = new_files(args.folder, [TRAIN, *(name for name, size in sizes.items() if size)], args.languages)
     source, target = read_table(args) if len(args.files) == 1 else read_two_files(args)
-    splits = hold_out(source, target, sizes, args.seed)
+    splits = hold_out(source, target, sizes, args.seed, args.max_length or MAX_LENGTH)
     write_splits(files, dict(zip(args.languages, (source, target), strict=True)), splits)
     counts = ", ".join(f"{len(indices)} in {name}" for name, indices in splits.items() if len(indices))
     log.info("%s: %d pairs, %s", args.folder, len(source), counts)

@@ -1,5 +1,6 @@
 """Divides one corpus into training text and held-out pairs, which no sentence of the training text gives away."""
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,25 +16,35 @@ from translate.system.files import atomic_open, writing
 from translate.text.codec import compose
 
 TRAIN = "train"
-MAX_LENGTH = 1000  # characters of a held-out line: longer ones are mostly several sentences, and slow to translate
+MAX_LENGTH = 1000  # characters: longer lines are mostly several sentences, and slow to translate
+
+log = logging.getLogger("translate")
 
 
-def hold_out(source: Text, target: Text, sizes: Mapping[str, int], seed: int) -> dict[str, NDArray[np.int64]]:
+def hold_out(
+    source: Text, target: Text, sizes: Mapping[str, int], seed: int, max_length: int = MAX_LENGTH
+) -> dict[str, NDArray[np.int64]]:
     """The indices of the pairs of each split: as many random ones as `sizes` says, and in `TRAIN` all the others.
 
-    A pair is held out only if both of its lines are at most `MAX_LENGTH` characters long and occur once in the corpus,
-    so that training text and splits share no line.
+    A pair is held out only if both of its lines have at most `max_length` characters and occur once in the corpus, so
+    that training text and splits share no line.
 
     Raises:
         DataError: there are too few such pairs, or more pairs would be held out than are left.
     """
     wanted = sum(sizes.values())
-    possible = np.flatnonzero(_occur_once(source) & _occur_once(target))
+    (once, lengths), (also_once, others) = map(_occur_once, (source, target))
+    long = np.maximum(lengths, others) > max_length
+    possible = np.flatnonzero(once & also_once & ~long)
+    too_long = f"{long.sum()} are longer than {max_length} characters (--max-length N)"
     if wanted > len(possible):
         raise DataError(
             f"{wanted} pairs cannot be held out: of {len(source)} pairs, {len(possible)} have lines of 1 to "
-            f"{MAX_LENGTH} characters that occur once. Ask for fewer: --valid N --test N."
+            f"{max_length} characters that occur once{f', and {too_long}' if long.any() else ''}. Ask for fewer: "
+            "--valid N --test N."
         )
+    if long.any():
+        log.info("of %d pairs, %s: all of these are left to train on", len(source), too_long)
     if 2 * wanted > len(source):
         raise DataError(
             f"{wanted} of {len(source)} pairs would be held out, and fewer left to train on. Ask for fewer: --valid N "
@@ -45,14 +56,14 @@ def hold_out(source: Text, target: Text, sizes: Mapping[str, int], seed: int) ->
     return {TRAIN: left, **{split: np.sort(part) for split, part in zip(sizes, parts, strict=True)}}
 
 
-def _occur_once(lines: Text) -> NDArray[np.bool_]:
-    """Which lines have text, but not too much, and differ from all others, even stripped and in Unicode form NFC."""
+def _occur_once(lines: Text) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+    """Which lines have text that differs from all others, and how long each is, stripped and in Unicode form NFC."""
     hashes = np.zeros(len(lines), np.int64)  # in place of the lines, of which there may be millions
-    fit = np.zeros(len(lines), np.bool_)
+    lengths = np.zeros(len(lines), np.int32)
     for index, line in enumerate(map(compose, map(str.strip, lines))):
-        hashes[index], fit[index] = hash(line), 0 < len(line) <= MAX_LENGTH
+        hashes[index], lengths[index] = hash(line), len(line)
     _, group, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    return fit & (counts[group] == 1)
+    return (lengths > 0) & (counts[group] == 1), lengths
 
 
 def new_files(folder: Path, splits: Iterable[str], languages: Sequence[str]) -> dict[tuple[str, str], Path]:
