@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +21,9 @@ from translate.commands.evaluate import main, warn_of_text
 from translate.commands.train import main as train
 from translate.data.corpus import TextInMemory
 from translate.data.lines import read_lines
-from translate.evaluation import bleu
+from translate.evaluation import bleu, scoring
 from translate.model_file import SavedModel
+from translate.system import terminal
 from translate.system.files import atomic_write
 from translate.system.paths import project_root
 from translate.text import words
@@ -39,6 +41,17 @@ def run(call: Call, project: Project, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def refused(said: Outcome, message: str) -> None:
     assert said == Outcome(2, "", f"error: {message}\n")
+
+
+def test_long_scoring_is_not_silent(run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(*inputs: Any, **options: Any) -> Any:
+        time.sleep(0.05)
+        return score(*inputs, **options)
+
+    score = scoring.score
+    monkeypatch.setattr(scoring, "score", slowly)
+    monkeypatch.setattr(terminal, "TELL_EVERY", 0.01)
+    assert "\ntest: scoring: 0 s so far\n" in run("--split", "test").err
 
 
 # --- what is scored --------------------------------------------------------------------------------------------------

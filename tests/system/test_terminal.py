@@ -1,8 +1,10 @@
-"""What people read on a terminal cannot change it."""
+"""What people read on a terminal cannot change it, and work that takes long says so."""
 
 import io
 import logging
 import sys
+import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -10,7 +12,8 @@ from own_logging import own_logging
 
 from translate.commands.run import run
 from translate.errors import DataError
-from translate.system.terminal import printable
+from translate.system import terminal
+from translate.system.terminal import printable, telling_the_time
 from translate.training.tracking import Bar, log_above_the_bar
 
 TITLE = "a\x1b]0;b\x07"  # sets the title of the window to "b"
@@ -45,3 +48,23 @@ def test_all_messages_are_printable(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run(work) == 2
     lines = [f"log: {SHOWN}", f"above the bar: {SHOWN}", f"samples: {SHOWN}", f"error: {SHOWN}"]
     assert written.getvalue().split("\n")[:-1] == lines
+
+
+def test_long_work_is_not_silent(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "translate")
+    monkeypatch.setattr(terminal, "TELL_EVERY", 0.001)
+    with telling_the_time("counting"):
+        while len(caplog.messages) < 2:
+            time.sleep(0.001)
+    told = len(caplog.messages)
+    assert caplog.messages[:2] == ["counting: 0 s so far"] * 2
+    time.sleep(0.01)
+    assert len(caplog.messages) == told
+
+
+def test_short_work_is(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "translate")
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="found"), telling_the_time("looking"):
+        raise ValueError("found")
+    assert (caplog.messages, threading.active_count()) == ([], before)

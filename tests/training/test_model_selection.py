@@ -1,7 +1,9 @@
 """Which model of a run is the best, by what its validations find."""
 
 import json
+import logging
 import math
+import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
@@ -17,6 +19,7 @@ from translate.config.training import TrainingConfig
 from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.errors import CheckpointError, DataError
 from translate.model.build import Model
+from translate.system import terminal
 from translate.training.learner import Learner
 from translate.training.model_selection import ModelSelection, Validate, Validation, describe_validation
 from translate.training.snapshots import Snapshots
@@ -128,6 +131,18 @@ def test_patience_counts_validations_in_a_row() -> None:
 
 
 # --- how it is measured ----------------------------------------------------------------------------------------------
+
+
+def test_a_long_validation_is_not_silent(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def validate(model: Model) -> Validation:
+        while not caplog.messages:
+            time.sleep(0.001)
+        return found(1.0)
+
+    caplog.set_level(logging.INFO, "translate")
+    monkeypatch.setattr(terminal, "TELL_EVERY", 0.001)
+    Selection(validate).validate_after(7)
+    assert caplog.messages[0] == "validation after update 7: 0 s so far"
 
 
 def test_models_are_measured_without_dropout() -> None:
@@ -328,6 +343,13 @@ def test_all_processes_read_snapshots_only_once_the_first_has_written_them(
     monkeypatch.setattr(snapshots, "mean", lambda: events.append("read") or (0, {}))
     Selection([], snapshots, processes=Second()).measure_mean()
     assert events == ["waited", "read"]
+
+
+def test_of_a_long_text_the_beginning_is_shown() -> None:
+    sample = {"source": "x" * 400, "translation": "y" * 401}
+    validation = Validation(1.0, 0.5, {}, truncated=0, summary="", warning=None, samples=[sample])
+    shown = describe_validation(validation, epoch=1.0, step=2, best=False)
+    assert shown.splitlines()[1:] == [f"  source      {'x' * 400}", f"  translation {'y' * 400}…"]
 
 
 def test_a_warning_of_a_validation_is_shown() -> None:

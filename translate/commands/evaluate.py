@@ -73,7 +73,7 @@ def evaluate(args: argparse.Namespace) -> None:
     from translate.data.corpus import read_further_reference
     from translate.evaluation.scoring import score
     from translate.system.allocation import keep_memory
-    from translate.system.terminal import printable
+    from translate.system.terminal import printable, telling_the_time
     from translate.translator import Translator
 
     if (args.source is None) != (not args.reference) or (args.split is not None and args.source is not None):
@@ -99,9 +99,10 @@ def evaluate(args: argparse.Namespace) -> None:
     log.info("%s: %s, %s%s", text.name, text.counted(len(text.source)), text.variant, how)
     if another := another_report(report, text, list(references), settings, translator):
         log.warning("overwriting %s, a report for %s; to keep both, use --json FILE.json", report, another)
-    scored = score(
-        translator, text, settings, references=references, checkpoints=checkpoints, tokenized=args.tokenized_bleu
-    )
+    with telling_the_time(f"{text.name}: scoring"):
+        scored = score(
+            translator, text, settings, references=references, checkpoints=checkpoints, tokenized=args.tokenized_bleu
+        )
     try:
         scored.write(report)
     finally:  # Scores are printed even if writing fails. Printing comes last: it fails if the reader has left.

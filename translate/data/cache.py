@@ -11,7 +11,6 @@ import importlib.metadata
 import json
 import logging
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -31,11 +30,12 @@ from translate.data.lines import Text
 from translate.errors import DataError
 from translate.system.files import atomic_open, wait_for_lock, writing
 from translate.system.paths import exists
+from translate.system.terminal import telling_the_time
 from translate.text.build import build_codecs
 from translate.text.codec import Codec, Codecs
 
 FORMAT = 6  # part of the hash in every name; raised when files change, or when the same settings give other tokens
-REPORT_EVERY = 15.0  # seconds between messages while vocabularies are learned from a long text, or it is encoded
+REPORT_EVERY = 15.0  # seconds between messages while a long text is encoded
 
 T = TypeVar("T")
 log = logging.getLogger("translate")
@@ -77,7 +77,9 @@ class CorpusCache:
                 stack.enter_context(wait_for_lock(lock, f"learning the vocabularies of {text.name}"))
             codecs = None if unusable else self._read(name, _parse_codecs)  # Another process may have learned them.
             if codecs is None:
-                with telling_the_time(f"{text.name}: learning tokenizers and vocabularies"):
+                learning = f"{text.name}: learning tokenizers and vocabularies"
+                log.info("%s", learning)
+                with telling_the_time(learning):
                     codecs = build_codecs(config, languages, text.source, text.target)
                 self._write(name, [codec.to_dict() for codec in codecs], codecs)
         return codecs
@@ -193,25 +195,6 @@ class CorpusCache:
         """A file to write, which gets this name in the folder once it is complete."""
         with self._writing(), atomic_open(self._folder / name) as file:
             yield file
-
-
-@contextmanager
-def telling_the_time(doing: str) -> Iterator[None]:
-    """Log what is done inside and, every REPORT_EVERY seconds, for how long: how far it is, a library does not say."""
-    log.info("%s", doing)
-    started, finished = time.monotonic(), threading.Event()
-
-    def tell() -> None:
-        while not finished.wait(REPORT_EVERY):
-            log.info("%s: %.0f s so far", doing, time.monotonic() - started)
-
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        teller.join()
 
 
 def _text_name(codecs: Codecs, text: TextPair) -> str:

@@ -13,8 +13,11 @@ from typing import Protocol
 from translate.errors import DataError
 from translate.model.build import Model
 from translate.optimization.loss import perplexity
+from translate.system.terminal import telling_the_time
 from translate.training.learner import Learner
 from translate.training.snapshots import Snapshots
+
+SHOWN = 400  # characters of each text of a sample; the metrics log has all of them
 
 
 @dataclass(frozen=True)
@@ -144,8 +147,13 @@ class ModelSelection:
 
     def _validation_of(self, model: Model) -> Validation:
         """Validate a model; if memory runs out with a single sentence, again without what only makes updates faster."""
+
+        def validate() -> Validation:
+            with telling_the_time(f"validation after update {self.learner.progress.step}"):
+                return self.validate_model(model)
+
         try:
-            return self.learner.processes.on_first(lambda: self.validate_model(model))
+            return self.learner.processes.on_first(validate)
         except DataError:
             if not self.learner.update.give_up_memory():
                 raise
@@ -160,7 +168,8 @@ def number_or_worst(metric: float) -> float:
 def describe_validation(validation: Validation, *, epoch: float, step: int, best: bool) -> str:
     """A validation for people to read: the metrics, the samples, and the warning, if any."""
     lines = [f"epoch {epoch:.4g}, update {step}: validation {validation.summary}" + (" (best so far)" if best else "")]
-    lines += [f"  {name:<11} {text}" for sample in validation.samples for name, text in sample.items()]
+    samples = ((name, text) for sample in validation.samples for name, text in sample.items())
+    lines += [f"  {name:<11} {text if len(text) <= SHOWN else f'{text[:SHOWN]}…'}" for name, text in samples]
     if validation.warning is not None:
         lines.append(f"  warning: {validation.warning}")
     return "\n".join(lines)
