@@ -79,10 +79,12 @@ def test_the_longest_sentence_is_named_that_is_trained_on(parts: tuple[TextPart,
     """In a text of several parts, by its line in one of them."""
     source, target = (EncodedText.of([[5] * length for length in side]) for side in ([9, 2, 3, 4, 2], [1, 7, 3, 8, 2]))
     text = TextPair("train", [], [], "", "", "", parts=parts)
-    trained = np.array([1, 2, 3, 4])
+    trained = np.array([1, 1, 2, 3, 4])
     with pytest.raises(DataError) as caught:
         check_lengths(with_positions(7), Dataset(source, target), trained, text, "; raise it")
     assert str(caught.value) == (
-        f"{place} has 9 tokens, including the end token, but model.max_positions is 7; raise it"
+        f"{place} has 9 tokens, including the end token, but model.max_positions is 7; raise it (more such lines: 1)"
     )
+    with pytest.raises(DataError, match=r"; raise it$"):
+        check_lengths(with_positions(8), Dataset(source, target), trained, text, "; raise it")
     check_lengths(with_positions(9), Dataset(source, target), trained, text, "; raise it")

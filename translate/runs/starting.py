@@ -108,12 +108,14 @@ def refuse_too_large(config: Config, text: PreparedText, local_count: int) -> No
 
 
 def check_lengths(model: Model, dataset: Dataset, indices: Indices, text: TextPair, remedy: str) -> None:
-    """DataError if one of these pairs is too long for the model's positions."""
+    """DataError, which names the longest, if any of these pairs is too long for the model's positions."""
     widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[indices]
     if widths.max() > model.max_length:
         line = text.place(int(indices[widths.argmax()]))
         where = line if text.parts else f"{text.name} {line}"
+        others = len(np.unique(indices[widths > model.max_length])) - 1  # A pair may be trained on more than once.
+        more = f" (more such lines: {others})" if others else ""
         raise DataError(
             f"{where} has {widths.max()} tokens, including the end token, "
-            f"but model.max_positions is {model.max_length}{remedy}"
+            f"but model.max_positions is {model.max_length}{remedy}{more}"
         )
