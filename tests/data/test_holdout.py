@@ -75,9 +75,9 @@ def test_how_long_they_may_be_can_be_chosen(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages == []
     hold_out(long, TARGET, {"val": 50}, seed=1)
     assert caplog.messages == [
-        "of 100 pairs, 1 are longer than 1000 characters (--max-length N): all of these are left to train on"
+        "pairs with lines of more than 1000 characters, all of them left to train on (--max-length N): 1 of 100"
     ]
-    with pytest.raises(DataError, match="have lines of 1 to 5 characters that occur once, and 100 are longer than 5 "):
+    with pytest.raises(DataError, match=r"or for longer ones, of which there are 100: --max-length N\.$"):
         hold_out(SOURCE, TARGET, {"val": 10}, seed=1, max_length=5)
 
 

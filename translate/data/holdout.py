@@ -36,15 +36,15 @@ def hold_out(
     (once, lengths), (also_once, others) = map(_occur_once, (source, target))
     long = np.maximum(lengths, others) > max_length
     possible = np.flatnonzero(once & also_once & ~long)
-    too_long = f"{long.sum()} are longer than {max_length} characters (--max-length N)"
     if wanted > len(possible):
+        or_longer = f", or for longer ones, of which there are {long.sum()}: --max-length N" if long.any() else ""
         raise DataError(
             f"{wanted} pairs cannot be held out: of {len(source)} pairs, {len(possible)} have lines of 1 to "
-            f"{max_length} characters that occur once{f', and {too_long}' if long.any() else ''}. Ask for fewer: "
-            "--valid N --test N."
+            f"{max_length} characters that occur once. Ask for fewer: --valid N --test N{or_longer}."
         )
     if long.any():
-        log.info("of %d pairs, %s: all of these are left to train on", len(source), too_long)
+        what = f"pairs with lines of more than {max_length} characters, all of them left to train on (--max-length N)"
+        log.info("%s: %d of %d", what, long.sum(), len(source))
     if 2 * wanted > len(source):
         raise DataError(
             f"{wanted} of {len(source)} pairs would be held out, and fewer left to train on. Ask for fewer: --valid N "

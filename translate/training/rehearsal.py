@@ -34,8 +34,8 @@ class LargestBatch:
 def largest_batch(plan: BatchPlan, epoch: int, model: nn.Module, padded: Callable[[Shapes], Shapes]) -> LargestBatch:
     """The batch of an epoch whose activations take most memory; other epochs have batches of the same shapes.
 
-    The estimate counts inputs and outputs of linear layers, and the attention weights. It uses the lengths without
-    BPE-dropout, which makes them longer, as the log says.
+    The estimate counts inputs and outputs of linear layers, and the attention weights that are kept. It uses the
+    lengths without BPE-dropout, which makes them longer, as the log says.
 
     Args:
         padded: maps the shapes of batches to those that they are padded to (see `Update.padded`).
