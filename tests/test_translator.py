@@ -243,13 +243,13 @@ def test_a_line_of_ten_thousand_words(translator: Translator, caplog: pytest.Log
     ]
 
 
-def test_lines_that_are_much_longer_than_any_in_training_are_counted(
+def test_lines_that_are_longer_than_any_in_training_are_counted(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = translator.settings(search="greedy", max_ratio=0.001)
-    translator.n_best(["Hund", "Hund " * 300, "Hund " * 301, "Hund " * 400], 1, settings, first_line=5)
+    translator.n_best(["Hund", "Hund " * 200, "Hund " * 201, "Hund " * 300], 1, settings, first_line=5)
     assert caplog.messages == [
-        "line 7 has 301 tokens, but the model was trained on at most 200: translate its sentences one by one "
+        "line 7 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one "
         "(more such lines: 1)"
     ]
 
@@ -258,11 +258,11 @@ def test_the_longest_source_in_training_is_known(
     translator: Translator, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(translator.saved.about, "longest_source", 4)
-    translator.translate(["Hund " * 6, "Hund " * 7])
-    translator.translate(["Hund", "Hund " * 6, "Hund " * 8], max_source=5)
+    translator.translate(["Hund " * 4, "Hund " * 5])
+    translator.translate(["Hund", "Hund " * 4, "Hund " * 5], max_source=3)
     assert caplog.messages == [
-        "line 2 has 7 tokens, but the model was trained on at most 4: translate its sentences one by one",
-        "line 2 has 6 tokens and is truncated to the first 5; raise max_source (--max-source) to read more "
+        "line 2 has 5 tokens, but the model was trained on at most 4: translate its sentences one by one",
+        "line 2 has 4 tokens and is truncated to the first 3; raise max_source (--max-source) to read more "
         "(more such lines: 1)",
     ]
 
@@ -461,9 +461,9 @@ def test_lines_that_the_model_can_hardly_read(translator: Translator, caplog: py
 def test_lines_whose_translations_are_scored_are_warned_of_like_others(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    translator.log_probabilities(["Hund", "Hund " * 301, "a cat"], ["dog", "dog", "Katze"], first_line=11)
+    translator.log_probabilities(["Hund", "Hund " * 201, "a cat"], ["dog", "dog", "Katze"], first_line=11)
     assert caplog.messages == [
-        "line 12 has 301 tokens, but the model was trained on at most 200: translate its sentences one by one",
+        "line 12 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one",
         "line 13: only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable",
         "line 13: only 0 of its 1 tokens are in the model's vocabulary (en); the probability of this translation means "
         "little",

@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from translate.data.dataset import Ids
-from translate.model.positions import NO_LIMIT
 from translate.model_file import SavedModel
 from translate.text.codec import Codec
-
-LONGER = 1.5  # times the longest source in training: there is a warning of lines that have more tokens
 
 log = logging.getLogger("translate")
 
@@ -28,28 +25,23 @@ class Limits:
     positions: int  # any line, including eos, whatever the settings
 
     @property
-    def reliable(self) -> float:
-        """How long a source may be before there is a warning; learned positions are random beyond those in training."""
-        return self.trained if self.positions < NO_LIMIT else LONGER * self.trained
-
-    @property
     def can_be_raised(self) -> bool:
         """Whether other settings would allow more tokens to be read."""
         return self.read < self.positions - 1
 
 
 def warn_of_sources(saved: SavedModel, sources: Sequence[Ids], limits: Limits, first_line: int) -> None:
-    """Warn of sources that are truncated, and of those that are much longer than or unlike any in training."""
+    """Warn of sources that are truncated, and of those that are longer than or unlike any in training."""
     trained = f"the model was trained on at most {limits.trained}"
     if not saved.target.holds_labels:
         trained += ": translate its sentences one by one"
     lengths = [(number, len(source)) for number, source in enumerate(sources, start=first_line)]
     truncated = [line for line in lengths if line[1] > limits.read]
-    long = [line for line in lengths if limits.read >= line[1] > limits.reliable]
+    long = [line for line in lengths if limits.read >= line[1] > limits.trained]
     if truncated:
         # To read more would not help where the model has learned from less.
         more = "raise max_source (--max-source) to read more" if limits.can_be_raised else ""
-        remedy = more if limits.read < limits.reliable else trained
+        remedy = more if limits.read < limits.trained else trained
         log.warning(
             "line %d has %d tokens and is truncated to the first %d%s%s",
             *truncated[0],
