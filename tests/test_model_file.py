@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -95,6 +96,12 @@ def test_a_model_without_its_weights_replaces_none(path: Path) -> None:
 
 def test_what_is_shown_of_a_model_is_what_people_want_to_know() -> None:
     assert repr(new_model()) == f"SavedModel(about={ABOUT})"
+
+
+def test_the_longest_source_is_at_most_what_the_filter_lets_pass() -> None:
+    saved = new_model()
+    assert saved.longest_source == saved.config.data.filter.max_tokens == 200
+    assert replace(saved, about={"longest_source": 62}).longest_source == 62
 
 
 def test_models_may_be_keys_though_tensors_cannot_be_compared_as_a_whole() -> None:

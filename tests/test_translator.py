@@ -14,7 +14,6 @@ from saved_models import ENGLISH, GERMAN, save_model
 
 import translate
 from translate import Translator
-from translate.config.data import ParallelFilterConfig
 from translate.decoding.teacher_forcing import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
 from translate.model.transformer import Transformer
@@ -267,6 +266,17 @@ def test_the_longest_source_in_training_is_known(
     ]
 
 
+def test_in_an_ensemble_the_model_counts_that_has_learned_from_the_shortest_sources(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved = SavedModel.load(save_model(tmp_path / "model.safetensors"))
+    models = [replace(saved, about={"longest_source": longest}) for longest in (9, 3, 7)]
+    Translator(*models).translate(["Hund " * 3, "Hund " * 4])
+    assert [message.partition(":")[0] for message in caplog.messages] == [
+        "line 2 has 4 tokens, but the model was trained on at most 3"
+    ]
+
+
 def test_learned_positions_warn_of_the_line_that_is_too_long(
     learned: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -298,8 +308,7 @@ def test_a_line_that_is_no_text_is_named(odd: Any, translator: Translator) -> No
 def test_learned_positions_that_were_never_trained_are_warned_of(
     learned: Translator, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = learned.config.data.model_copy(update={"filter": ParallelFilterConfig(max_tokens=5)})
-    monkeypatch.setattr(learned, "config", learned.config.model_copy(update={"data": data}))
+    monkeypatch.setitem(learned.saved.about, "longest_source", 5)
     with caplog.at_level(logging.WARNING, "translate"):
         learned.translate(["Hund " * 5, "Hund " * 6])
     assert caplog.messages == [

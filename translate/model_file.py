@@ -36,6 +36,11 @@ class SavedModel:
     def codecs(self) -> Codecs:
         return Codecs(self.source, self.target)
 
+    @property
+    def longest_source(self) -> int:
+        """How many tokens the sources had at most from which the model has learned, as far as that is known."""
+        return int(self.about.get("longest_source", self.config.data.filter.max_tokens))
+
     def save(self, path: str | Path) -> None:
         """Write the file. CheckpointError if that fails, or if there are no weights."""
         if not self.weights:  # as in Translator.saved

@@ -275,7 +275,7 @@ class Translator:
 
     def _limits(self, settings: DecodingConfig) -> Limits:
         return Limits(
-            trained=self.saved.about.get("longest_source", self.config.data.filter.max_tokens),
+            trained=min(saved.longest_source for saved in (self.saved, *self.others)),
             read=max_source_length(self.model, settings),
             scored=max_scored_length(self.model, settings),
             positions=self.model.max_length,

@@ -1,16 +1,17 @@
 """The fast paths of training compute what PyTorch's own operators do: the loss, and the gradient of every parameter."""
 
-import math
 from functools import partial
 from typing import Any, get_args
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 
 from translate.config.model import TransformerConfig
 from translate.config.training import TrainingConfig
 from translate.data.batching import Batch
+from translate.model import attention as attention_module
 from translate.model.attention import MultiHeadAttention
 from translate.model.build import build_transformer
 from translate.model.dropout import Dropout
@@ -116,7 +117,7 @@ def test_attention_of_long_sentences_keeps_no_weights(
         mask_B1TT[1] = False
 
     def gradients_of_inputs(most: int) -> tuple[Tensor, ...]:
-        attention.max_kept_weights = most
+        monkeypatch.setattr(attention_module, "MAX_KEPT", most)
         with autocast(dtype, CPU):
             attended_BTD = attention(x_BTD, attention.keys_values(x_BTD), mask_B1TS=mask_B1TT, causal=causal)
         assert attended_BTD.dtype is dtype
@@ -130,9 +131,25 @@ def test_attention_of_long_sentences_keeps_no_weights(
         torch.testing.assert_close(tensor, other, rtol=tolerance, atol=tolerance * float(other.abs().max()))
 
 
-def test_weights_that_are_dropped_are_kept() -> None:
-    kept = [MultiHeadAttention(d_model=16, heads=2, dropout=dropout).max_kept_weights for dropout in (0.0, 0.1)]
-    assert kept == [256 * 256, math.inf]
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("options", [{}, {"dropout": 0.1}, {"d_v": 4}], ids=str)
+def test_which_weights_are_kept(options: dict[str, Any], plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's fused kernel for CPUs drops none, and needs keys and values of one width."""
+    monkeypatch.setattr(attention_module, "MAX_KEPT", 40 * 40)
+    attention = MultiHeadAttention(**{"d_model": 16, "heads": 2, "dropout": 0.0, **options})
+    attention.explicit = not plain
+    kept: set[torch.Size] = set()
+
+    def noted(tensor: Tensor) -> Tensor:
+        kept.add(tensor.shape[-2:])
+        return tensor
+
+    for length in (39, 41):
+        x_BTD = torch.randn(1, length, 16)
+        with saved_tensors_hooks(noted, lambda tensor: tensor):
+            attention(x_BTD, attention.keys_values(x_BTD), causal=True)
+        assert (torch.Size([length, length]) in kept) == (length * length <= attention.max_kept_weights)
+    assert attention.to("meta").max_kept_weights == 0
 
 
 def test_attention_leaves_bfloat16_to_the_layers_around_it() -> None:

@@ -138,7 +138,7 @@ def test_what_to_change() -> None:
     assert ": true, or train with fewer than 3 processes, or in a new run " in remedies(config, sharing=3)
     assert remedies(config, alone=9) == (
         "set training.activation_checkpointing: true, or in a new run lower data.filter.max_tokens: the largest batch "
-        "is one pair, of 9 tokens"
+        "is one line, of 9 tokens"
     )
 
 

@@ -21,7 +21,6 @@ def learner(processes: int = 1) -> Any:
     made = SimpleNamespace(
         processes=SimpleNamespace(count=processes),
         sharing=processes,
-        largest_alone=None,
         progress=Progress(),
         config=TrainingConfig(),
         bar=NoBar(),

@@ -22,7 +22,9 @@ from translate.data.dataset import Dataset, EncodedText, Indices
 from translate.distributed.parallel import Single
 from translate.distributed.processes import SINGLE_PROCESS, Processes
 from translate.model.build import build_model
+from translate.model.plain import make_plain
 from translate.optimization.recorded import RecordedUpdate
+from translate.optimization.update import Update
 from translate.training import rehearsal as rehearsal_module
 from translate.training.learner import Learner
 from translate.training.memory import TensorMemory, lasting_memory
@@ -136,6 +138,21 @@ def test_of_longer_rows_the_weights_are_not_kept(long: str) -> None:
     assert most > 0.97 * max(needs) > 1.1 * min(needs)
 
 
+@pytest.mark.parametrize(
+    ("model", "plain"),
+    [({"attention_dropout": 0.1}, False), ({"d_v": 4}, False), ({"attention_dropout": 0.1}, True), ({}, True)],
+    ids=str,
+)
+def test_the_weights_of_long_rows_are_all_kept_or_those_of_none(model: dict[str, Any], plain: bool) -> None:
+    made = prepared(np.array([[240, 3]] * 2 + [[300, 3]]), model={"heads": 8, **model}, max_sentences=1, max_tokens=400)
+    if plain:
+        make_plain(made.learner.model, ["attention"])
+        made.learner.update = Update(Single(made.learner.model), made.learner.config, CPU, torch.float32)
+    largest, most, needs = tried(made)
+    assert largest.longest == 301
+    assert most > 0.97 * max(needs) > 1.1 * min(needs)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("heads", "lengths"),
@@ -216,13 +233,12 @@ def test_a_pair_that_is_a_batch_by_itself_can_only_be_dropped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(rehearsal_module, "free_memory", lambda device: 2.0**20)
-    made = prepared(np.array([[3, 3]] * 20 + [[150, 220]]), model={"d_model": 64})
-    made.learner.bar = Bar(total=1, done=0)
-    made.rehearse(made.largest())
-    assert (
-        "in a new run lower data.filter.max_tokens: the largest batch is one pair, of 221 tokens"
-        in (capsys.readouterr().err.splitlines()[0])
-    )
+    for longest, told in ((220, True), (200, True), (199, False)):
+        made = prepared(np.array([[3, 3]] * 20 + [[150, longest]]), model={"d_model": 64})
+        made.learner.bar = Bar(total=1, done=0)
+        made.rehearse(made.largest())
+        advice = f"in a new run lower data.filter.max_tokens: the largest batch is one line, of {longest} tokens"
+        assert (advice in capsys.readouterr().err.splitlines()[0]) == told
 
 
 @contextmanager

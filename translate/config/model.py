@@ -31,7 +31,11 @@ class EncoderConfig(Section):
         False, description="Apply a layer norm to queries and keys in each head, which allows a higher learning rate."
     )
     dropout: Fraction = Field(0.1, description="Dropout on the embeddings and on the output of every sub-layer.")
-    attention_dropout: Fraction = Field(0.0, description="Dropout on the attention weights.")
+    attention_dropout: Fraction = Field(
+        0.0,
+        description="Dropout on the attention weights. On a CPU, those of long lines take memory only if some are "
+        "dropped.",
+    )
     ffn_dropout: Fraction = Field(0.0, description="Dropout inside the feed-forward sub-layer, after the activation.")
     norm: Literal["pre", "post"] = Field(
         "pre", description="pre: layer norm before each sub-layer. post: layer norm after its residual sum."

@@ -170,13 +170,13 @@ class TrainingConfig(Section):
     )
     plain: list[Literal["attention", "dropout", "rows", "projection", "loss", "memory", "workers", "graphs"]] = Field(
         [],
-        description="Optimizations to switch off, if you suspect one of an error. On CPUs: attention (its steps one by "
-        "one in place of PyTorch's operator), dropout (with 16 random bits per element), rows (padding matrices in "
-        "bfloat16 to few distinct numbers of rows), projection (aligning rows of scores in float32 to cache lines), "
-        "workers (two threads in one process, each with half of an update; they need the fast attention and dropout). "
-        "On a GPU with one process: graphs (recording updates, and replaying them as CUDA graphs). On both: loss "
-        "(computing its gradient in the forward pass, unless updates are recorded), memory (keeping freed memory for "
-        "later tensors).",
+        description="Optimizations to switch off, if you suspect one of an error. On CPUs: attention (in lines of up "
+        "to some 256 tokens, its steps one by one in place of PyTorch's operator), dropout (with 16 random bits per "
+        "element), rows (padding matrices in bfloat16 to few distinct numbers of rows), projection (aligning rows of "
+        "scores in float32 to cache lines), workers (two threads in one process, each with half of an update; they "
+        "need the fast attention and dropout). On a GPU with one process: graphs (recording updates, and replaying "
+        "them as CUDA graphs). On both: loss (computing its gradient in the forward pass, unless updates are "
+        "recorded), memory (keeping freed memory for later tensors).",
     )
     validate_every: PositiveInt | None = Field(
         None, description="Updates between validations. Default: once per epoch."

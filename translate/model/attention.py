@@ -23,7 +23,7 @@ from translate.model.rows import PaddedRows, positions_of
 MASKED = -1e9
 
 VECTOR = 16  # numbers of float32 in a vector of 512 bits
-MAX_KEPT = 256**2  # weights of a head for one sentence; of more, training on CPUs keeps none
+MAX_KEPT = 256**2  # weights of a head for one sentence
 
 
 class KeysValues(NamedTuple):
@@ -98,10 +98,9 @@ class MultiHeadAttention(nn.Module):
         self.heads = heads
         self.dropout = Dropout(dropout)
         self.explicit = True  # whether training on CPUs uses `_attend` in place of PyTorch's operator
-        # If a head has more weights for a sentence, training on CPUs keeps none. It needs them to drop some.
-        self.max_kept_weights = math.inf if dropout else MAX_KEPT
         self.as_rows = PaddedRows()
         d_qk, d_v = d_qk or d_model // heads, d_v or d_model // heads
+        self.has_fused_kernel = d_qk == d_v and not dropout  # on CPUs
         self.query = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
         self.key = nn.Linear(d_model, heads * d_qk, bias=qkv_bias)
         self.value = nn.Linear(d_model, heads * d_v, bias=qkv_bias)
@@ -148,6 +147,15 @@ class MultiHeadAttention(nn.Module):
         attended_BTI = attended_BHTV.transpose(1, 2).reshape(*x_BTD.shape[:2], -1)
         return positions_of(self.output(self.as_rows(attended_BTI)), x_BTD.shape[:2])
 
+    @property
+    def max_kept_weights(self) -> float:
+        """If a head has more weights for one sentence, training does not keep them for the backward pass."""
+        if self.query.weight.device.type != "cpu":
+            return 0
+        if not self.has_fused_kernel:
+            return math.inf
+        return MAX_KEPT if self.explicit else 0
+
     def weights(
         self, x_BTD: Tensor, kv: KeysValues, *, mask_B1TS: Tensor | None = None, causal: bool = False, start: int = 0
     ) -> Tensor:
@@ -175,7 +183,7 @@ class MultiHeadAttention(nn.Module):
 
         PyTorch's kernels are made for GPUs and long sequences: in bfloat16, the fused one made whole updates take 1.4
         to 3.6 times as long. With long sentences, however, weights would take most of the memory, and more time than
-        the fused kernel, which keeps none (and cannot drop any).
+        the fused kernel, which keeps none.
 
         This computes in float32: in bfloat16, oneDNN would write machine code for almost every batch (see rows.py),
         because hardly two have as many sentences, queries and keys.

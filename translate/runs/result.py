@@ -59,7 +59,7 @@ def origin(text: PreparedText, plan: BatchPlan, learner: Learner, start: SavedMo
         "train": text.train.variant,
         "train_parts": [part.variant for part in text.train.parts],
         "valid": text.valid.variant,
-        "longest_source": max(longest, start.about.get("longest_source", 0)) if start else longest,  # in tokens
+        "longest_source": max(longest, start.longest_source) if start else longest,  # in tokens
         "commit": commit(),
         "torch": torch.__version__,
         "device": str(learner.device),

@@ -116,6 +116,6 @@ def check_lengths(model: Model, dataset: Dataset, indices: Indices, text: TextPa
         others = len(np.unique(indices[widths > model.max_length])) - 1  # A pair may be trained on more than once.
         more = f" (more such lines: {others})" if others else ""
         raise DataError(
-            f"{where} has {widths.max()} tokens, including the end token, "
-            f"but model.max_positions is {model.max_length}{remedy}{more}"
+            f"{where} has {widths.max()} tokens, including the end token{more}, "
+            f"but model.max_positions is {model.max_length}{remedy}"
         )

@@ -52,7 +52,7 @@ class Learner:
         self.total_steps = total_steps(config, updates_per_epoch)
         self.update = build_update(self.parallel, config, device, dtype, updates=self.total_steps)
         self.progress = Progress()
-        self.largest_alone: int | None = None  # the tokens of the largest batch, once that is known to be a single pair
+        self.largest_alone: int | None = None  # see `remedies`; unknown before the first pass
         self.metrics: MetricsLog = NoMetrics()  # until `Trainer.train` is given the log and the bar of the run
         self.bar: Bar = NoBar()
 

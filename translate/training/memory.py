@@ -121,7 +121,7 @@ def remedies(config: TrainingConfig, sharing: int = 1, alone: int | None = None)
     What may change when a run is resumed (see resuming.py) comes first.
 
     Args:
-        alone: the tokens of the largest batch, if it is a single pair, which no smaller batch could hold.
+        alone: the tokens of a line that is the largest batch by itself, because no batch should be as large.
     """
     ways = [] if config.activation_checkpointing else ["set training.activation_checkpointing: true"]
     if sharing > 1:
@@ -130,7 +130,7 @@ def remedies(config: TrainingConfig, sharing: int = 1, alone: int | None = None)
         lower = f"lower training.batch.max_tokens (now {config.batch.max_tokens})"
         ways.append(f"in a new run {lower} and raise training.batch.accumulate to make up for it")
     else:
-        ways.append(f"in a new run lower data.filter.max_tokens: the largest batch is one pair, of {alone} tokens")
+        ways.append(f"in a new run lower data.filter.max_tokens: the largest batch is one line, of {alone} tokens")
     return ", or ".join(ways)
 
 

@@ -10,6 +10,7 @@ from translate.data.dataset import Indices
 from translate.distributed.processes import Part
 from translate.system.allocation import is_out_of_memory, release_memory
 from translate.training.learner import Learner
+from translate.training.memory import remedies
 
 T = TypeVar("T")
 
@@ -44,5 +45,6 @@ class MicroBatches:
         self.count *= 2
         self.learner.bar.say(
             f"out of memory at update {self.learner.progress.step + 1}: from now on each batch is split into "
-            f"{self.count} micro-batches that add up to the same gradient; to avoid this, {self.learner.remedies()}"
+            f"{self.count} micro-batches that add up to the same gradient; to avoid this, "
+            f"{remedies(self.learner.config, self.learner.sharing)}"
         )

@@ -117,7 +117,7 @@ class ModelSelection:
         progress, best = self.learner.progress, self.learner.config.best
         started = time.perf_counter()
         model.eval()
-        validation = self._validation_of(model)
+        validation = self._validation_of(model, kind)
         assert best is not None, "load_config fills it in"
         # NaN, from a model that has diverged, counts as the worst metric; but any model is better than none.
         metric, nll = number_or_worst(validation.metric(best)), -number_or_worst(-validation.nll)
@@ -145,11 +145,11 @@ class ModelSelection:
         )
         return better
 
-    def _validation_of(self, model: Model) -> Validation:
+    def _validation_of(self, model: Model, kind: str) -> Validation:
         """Validate a model; if memory runs out with a single sentence, again without what only makes updates faster."""
 
         def validate() -> Validation:
-            with telling_the_time(f"validation after update {self.learner.progress.step}"):
+            with telling_the_time(f"{kind} after update {self.learner.progress.step}"):
                 return self.validate_model(model)
 
         try:
@@ -157,7 +157,7 @@ class ModelSelection:
         except DataError:
             if not self.learner.update.give_up_memory():
                 raise
-        return self._validation_of(model)
+        return self._validation_of(model, kind)
 
 
 def number_or_worst(metric: float) -> float:

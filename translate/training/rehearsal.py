@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from translate.data.batching import BatchPlan, Shapes, make_batch
+from translate.data.batching import Batch, BatchPlan, Shapes, make_batch
 from translate.data.dataset import Indices, Pairs
 from translate.model.attention import MultiHeadAttention
 from translate.model.layers import DecoderLayer, EncoderLayer, blocks_of
@@ -72,7 +72,7 @@ def kept_weights(
 def rehearse(micro_batches: MicroBatches, largest: LargestBatch, pairs: Pairs) -> None:
     """Run this batch once and discard the result; if memory runs out, in as many micro-batches as it takes to fit."""
     learner = micro_batches.learner
-    learner.largest_alone = largest.longest if len(largest.indices) == 1 else None
+    learner.largest_alone = tokens_alone(make_batch(pairs, largest.indices), learner.config.batch.max_tokens)
     learner.model.train()
     # First, several processes agree on pieces: in passes that sum no gradients, none waits for one without memory.
     if learner.processes.count > 1 and learner.parallel.passes_alone:
@@ -85,6 +85,12 @@ def rehearse(micro_batches: MicroBatches, largest: LargestBatch, pairs: Pairs) -
             learner.update.accumulate(make_batch(pairs, part), 1.0, last=True)
 
     micro_batches.until_it_fits(measured_pass, [largest.indices])
+
+
+def tokens_alone(batch: Batch, max_tokens: int) -> int | None:
+    """The tokens of the longer side of a batch, without eos, if it is a single line and has more than `max_tokens`."""
+    rows, *widths = batch.shape
+    return max(widths) - 1 if rows == 1 and max(widths) > max_tokens else None
 
 
 def _any_lacks_memory(micro_batches: MicroBatches, largest: LargestBatch, pairs: Pairs) -> bool:
