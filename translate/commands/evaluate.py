@@ -80,10 +80,6 @@ def evaluate(args: argparse.Namespace) -> None:
         raise ConfigError("give either --split NAME, or both --source FILE and --reference FILE")
     if args.source is not None and args.data_root is not None:
         raise ConfigError("--data-root applies only to --split; leave it out with --source and --reference")
-    files = [resolved(path) for path in args.reference]
-    for path in args.reference[1:]:
-        if files.count(resolved(path)) > 1:
-            raise ConfigError(f"--reference {path} is given twice; leave one out")
     if args.source is None and args.split is None:
         args.split = "test"
     checkpoints = models_of(args)
@@ -91,8 +87,13 @@ def evaluate(args: argparse.Namespace) -> None:
     keep_memory()
     translator = Translator.load(checkpoints, args.device)
     refuse_scores_that_do_not_exist(args, translator)
+    files = [resolved(path) for path in args.reference]
+    others = args.reference[1:]
+    for path in others:
+        if files.count(resolved(path)) > 1:
+            raise ConfigError(f"--reference {path} is given twice; leave one out")
     text = read_text(args, translator)
-    references = dict(read_further_reference(path, text) for path in args.reference[1:])
+    references = dict(read_further_reference(path, text) for path in others)
     warn_of_text(text, list(references.values()), translator)
     settings = settings_of(translator, args)
     how = "" if translator.predicts_labels else f"; {describe_search(settings)}"

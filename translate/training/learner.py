@@ -42,6 +42,7 @@ class Learner:
         self.device = device
         self.processes = processes
         self.updates_per_epoch = updates_per_epoch
+        self.largest_alone: int | None = None  # see `remedies`; unknown before the first pass
         with explained_lack_of_memory(lambda: f"before training; {self.remedies()}"):
             self.parallel = build_parallel(config.parallel, model, processes)
         if config.activation_checkpointing:
@@ -52,7 +53,6 @@ class Learner:
         self.total_steps = total_steps(config, updates_per_epoch)
         self.update = build_update(self.parallel, config, device, dtype, updates=self.total_steps)
         self.progress = Progress()
-        self.largest_alone: int | None = None  # see `remedies`; unknown before the first pass
         self.metrics: MetricsLog = NoMetrics()  # until `Trainer.train` is given the log and the bar of the run
         self.bar: Bar = NoBar()
 
