@@ -253,6 +253,37 @@ def test_lines_that_are_longer_than_any_in_training_are_counted(
     ]
 
 
+def test_a_text_in_portions_is_warned_of_again_with_ten_times_as_many_lines(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = translator.settings(search="greedy", max_ratio=0.001)
+    lines = ["Hund " * 201, "a cat"]
+    for first_line in range(1, 401, 2):
+        translator.n_best(lines, 1, settings, first_line=first_line)
+    long = " has 201 tokens, but the model was trained on at most 200: translate its sentences one by one"
+    unknown = ": only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable"
+    assert caplog.messages == [
+        f"line 1{long}",
+        f"line 2{unknown}",
+        *(
+            f"line {line + number}{what} (such lines so far: {count})"
+            for number, count in ((19, 10), (199, 100))
+            for line, what in ((0, long), (1, unknown))
+        ),
+    ]
+    caplog.clear()
+    translator.n_best(lines, 1, settings, first_line=1)  # another text
+    assert caplog.messages == [f"line 1{long}", f"line 2{unknown}"]
+
+
+def test_whoever_writes_line_by_line_is_warned_of_each(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    for first_line in (1, 2, 3):
+        translator.n_best(["a cat"], 1, first_line=first_line)
+    assert [message.partition(":")[0] for message in caplog.messages] == ["line 1", "line 2", "line 3"]
+
+
 def test_the_longest_source_in_training_is_known(
     translator: Translator, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,10 +1,11 @@
 """What makes the output for a line unreliable: more tokens than a model reads or was trained on, or ones unknown to it.
 
-Most warnings name the first such line by its number, and count the others. Lines are encoded, without bos and eos;
+A warning names the first such line by its number, and counts the others. Lines are encoded, without bos and eos;
 `first_line` is the number of the first.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,61 +31,72 @@ class Limits:
         return self.read < self.positions - 1
 
 
-def warn_of_sources(saved: SavedModel, sources: Sequence[Ids], limits: Limits, first_line: int) -> None:
-    """Warn of sources that are truncated, and of those that are longer than or unlike any in training."""
-    trained = f"the model was trained on at most {limits.trained}"
-    if not saved.target.holds_labels:
-        trained += ": translate its sentences one by one"
-    lengths = [(number, len(source)) for number, source in enumerate(sources, start=first_line)]
-    truncated = [line for line in lengths if line[1] > limits.read]
-    long = [line for line in lengths if limits.read >= line[1] > limits.trained]
-    if truncated:
+class LineWarnings:
+    """Warnings of the lines of a text, which may come in portions: of each kind again with ten times as many lines."""
+
+    def __init__(self, saved: SavedModel) -> None:
+        self._saved = saved
+        self._next_line = 1
+        self._found = Counter[tuple[object, ...]]()  # lines of the current text, by the warning
+        self._told = Counter[tuple[object, ...]]()  # how many of them were known when it was given last
+
+    def of_sources(self, sources: Sequence[Ids], limits: Limits, first_line: int) -> None:
+        """Warn of sources that are truncated, and of those that are longer than or unlike any in training.
+
+        They go on with the text of the last ones if their numbers do; but of a single line all is said, because
+        whoever writes lines one by one reads what is said of each.
+        """
+        if first_line != self._next_line or len(sources) == 1:
+            self._found.clear()
+            self._told.clear()
+        self._next_line = first_line + len(sources)
+        trained = f"the model was trained on at most {limits.trained}"
+        if not self._saved.target.holds_labels:
+            trained += ": translate its sentences one by one"
+        lengths = [(number, len(source)) for number, source in enumerate(sources, start=first_line)]
+        truncated = [line for line in lengths if line[1] > limits.read]
+        long = [line for line in lengths if limits.read >= line[1] > limits.trained]
         # To read more would not help where the model has learned from less.
         more = "raise max_source (--max-source) to read more" if limits.can_be_raised else ""
         remedy = more if limits.read < limits.trained else trained
-        log.warning(
-            "line %d has %d tokens and is truncated to the first %d%s%s",
-            *truncated[0],
-            limits.read,
-            remedy and f"; {remedy}",
-            _more_like_it(truncated),
-        )
-    if long:
-        log.warning("line %d has %d tokens, but %s%s", *long[0], trained, _more_like_it(long))
-    _warn_of_unknown(saved.source, sources, first_line, "the output is unreliable")
+        message = "line %d has %d tokens and is truncated to the first %d%s"
+        self._warn(truncated, message, limits.read, remedy and f"; {remedy}")
+        self._warn(long, "line %d has %d tokens, but %s", trained)
+        self._warn_of_unknown(self._saved.source, sources, first_line, "the output is unreliable")
 
+    def of_targets(self, targets: Sequence[Ids], limits: Limits, first_line: int) -> None:
+        """Warn of given translations that are too long for a search to find them, or mostly unknown to the model.
 
-def warn_of_targets(saved: SavedModel, targets: Sequence[Ids], limits: Limits, first_line: int) -> None:
-    """Warn of given translations that are too long for a search to find them, or mostly unknown to the model."""
-    lengths = [(number, len(target)) for number, target in enumerate(targets, start=first_line)]
-    long = [(number, length) for number, length in lengths if length > limits.scored]
-    if long:
-        can_be_scored = limits.can_be_raised and long[0][1] < limits.positions
-        log.warning(
-            "line %d: the translation has %d tokens, and no search gives more than %d, so its probability counts "
-            "as 0%s%s",
-            *long[0],
-            limits.scored,
-            "; raise max_source (--max-source) to score it" if can_be_scored else "",
-            _more_like_it(long),
-        )
-    _warn_of_unknown(saved.target, targets, first_line, "the probability of this translation means little")
+        They are those of the last sources.
+        """
+        lengths = [(number, len(target)) for number, target in enumerate(targets, start=first_line)]
+        long = [line for line in lengths if line[1] > limits.scored]
+        can_be_scored = long and limits.can_be_raised and long[0][1] < limits.positions
+        remedy = "; raise max_source (--max-source) to score it" if can_be_scored else ""
+        probability = f"so its probability counts as 0{remedy}"
+        message = "line %d: the translation has %d tokens, and no search gives more than %d, %s"
+        self._warn(long, message, limits.scored, probability)
+        consequence = "the probability of this translation means little"
+        self._warn_of_unknown(self._saved.target, targets, first_line, consequence)
 
+    def _warn_of_unknown(self, codec: Codec, encoded: Sequence[Ids], first_line: int, consequence: str) -> None:
+        """Warn of lines mostly unknown to the model, as in another language."""
+        counts = [(number, *codec.count_known(ids)) for number, ids in enumerate(encoded, first_line)]
+        guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
+        message = "line %d: only %d of its %d tokens are in the model's vocabulary (%s); %s"
+        self._warn(guessed, message, codec.language, consequence)
 
-def _warn_of_unknown(codec: Codec, encoded: Sequence[Ids], first_line: int, consequence: str) -> None:
-    """Warn of lines mostly unknown to the model, as in another language."""
-    counts = [(number, *codec.count_known(ids)) for number, ids in enumerate(encoded, first_line)]
-    guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
-    if guessed:
-        log.warning(
-            "line %d: only %d of its %d tokens are in the model's vocabulary (%s); %s%s",
-            *guessed[0],
-            codec.language,
-            consequence,
-            _more_like_it(guessed),
-        )
-
-
-def _more_like_it(lines: Sequence[object]) -> str:
-    """How many lines there are besides the first."""
-    return f" (more such lines: {len(lines) - 1})" if len(lines) > 1 else ""
+    def _warn(self, lines: Sequence[tuple[int, ...]], message: str, *values: object) -> None:
+        """Give a warning about the first of these lines, if it is due; its figures come before the other `values`."""
+        kind = (message, *values)
+        before = self._found[kind]
+        self._found[kind] += len(lines)
+        if not lines or self._found[kind] < 10 * self._told[kind]:
+            return
+        self._told[kind] = self._found[kind]
+        count = ""
+        if before:
+            count = f" (such lines so far: {self._found[kind]})"
+        elif len(lines) > 1:
+            count = f" (more such lines: {len(lines) - 1})"
+        log.warning(f"{message}%s", *lines[0], *values, count)

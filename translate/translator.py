@@ -20,7 +20,7 @@ from translate.decoding.limits import max_scored_length, max_source_length
 from translate.decoding.search import search
 from translate.decoding.teacher_forcing import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError
-from translate.line_warnings import Limits, warn_of_sources, warn_of_targets
+from translate.line_warnings import Limits, LineWarnings
 from translate.model_file import SavedModel
 from translate.system.allocation import explained_lack_of_memory
 from translate.system.device import prepare_cpu, resolve_device
@@ -65,6 +65,7 @@ class Translator:
         self.saved, *self.others = (replace(each, weights={}) for each in (saved, *others))
         self.config = saved.config
         self._batch_size = AdaptiveBatchSize()
+        self._warnings = LineWarnings(self.saved)
 
     @classmethod
     def load(cls, path: str | Path | Sequence[str | Path], device: str | torch.device = "auto") -> "Translator":
@@ -130,7 +131,8 @@ class Translator:
     ) -> list[list[Translation]]:
         """At most `n` translations of each line, best first; settings as in `translate`, or those of `settings()`.
 
-        `first_line` is the number of the first of `lines`, for warnings and for sampling.
+        `first_line` is the number of the first of `lines`, for warnings and for sampling. If `lines` go on where the
+        last ones ended, warnings are not repeated until they concern ten times as many lines.
 
         Raises:
             TypeError: `lines` is a single text, one of them is not text, `n` or `first_line` is not a whole number, or
@@ -170,7 +172,7 @@ class Translator:
             raise ConfigError(
                 f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size (--beam-size) of {n}"
             )
-        warn_of_sources(self.saved, sources, self._limits(settings), first_line)
+        self._warnings.of_sources(sources, self._limits(settings), first_line)
         found = self._batch_size.run_with_settings(
             lambda settings: search(self.model, sources, settings, n_best=n, first_number=first_line - 1),
             settings,
@@ -210,8 +212,8 @@ class Translator:
         settings = self._settings(settings, asked)
         sources = self.saved.source.encode(lines)
         targets = self.saved.target.encode(translations)
-        warn_of_sources(self.saved, sources, self._limits(settings), first_line)
-        warn_of_targets(self.saved, targets, self._limits(settings), first_line)
+        self._warnings.of_sources(sources, self._limits(settings), first_line)
+        self._warnings.of_targets(targets, self._limits(settings), first_line)
         return self.log_probabilities_of_ids(sources, targets, settings)
 
     def log_probabilities_of_ids(
