@@ -24,6 +24,21 @@ SCRIPTS = ("train", "translate", "evaluate", "split")
 # An ASCII locale, without the help that Python has for it.
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
+# Trains with a library that takes an hour to learn subwords, and does not look for signals meanwhile.
+LEARNS_FOR_AN_HOUR = """
+import hashlib, sys
+from translate.commands.train import main
+from translate.text import piece_learning
+
+class Slow:
+    def train_from_iterator(self, texts, trainer):
+        print("learning", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+
+piece_learning._with_pre_tokenizer = lambda model: Slow()
+sys.exit(main(sys.argv[1:]))
+"""
+
 pytestmark = pytest.mark.slow
 
 
@@ -229,6 +244,23 @@ def test_a_signal_while_text_is_encoded_leaves_no_half_of_a_file(tmp_path: Path)
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 143
     assert list((tmp_path / "cache").glob(".*")) == []
+
+
+def test_a_signal_while_a_vocabulary_is_learned(tiny: TinyProject) -> None:
+    tiny.config()  # writes the file
+    settings = ("--config", f"{tiny.folder}/tiny.yaml", "text.tokenizer={kind: bpe, vocab_size: 60}", "processes=1")
+    program = [sys.executable, "-c", LEARNS_FOR_AN_HOUR, *settings]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout
+        assert process.stderr
+        try:
+            assert process.stdout.readline() == b"learning\n"
+            process.send_signal(signal.SIGTERM)
+            said = process.communicate(timeout=60)[1].decode()
+        finally:
+            process.kill()
+    assert (process.returncode, said.splitlines()[-1]) == (143, "stopped")
+    assert not (tiny.folder / "run").exists()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

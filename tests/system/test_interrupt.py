@@ -9,13 +9,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 from unittest.mock import Mock
 
 import pytest
 
 from translate.system import interrupt
-from translate.system.interrupt import Interrupted, InterruptGuard, second_signal_ends
+from translate.system.interrupt import (
+    Interrupted,
+    InterruptGuard,
+    in_thread,
+    must_exit_at_once,
+    second_signal_ends,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
@@ -262,3 +268,26 @@ def test_impatience_does_not_keep_a_process_alive_that_hangs() -> None:
                 process.send_signal(signal.SIGINT)
                 time.sleep(0.05)
         assert process.poll() == 128 + signal.SIGINT
+
+
+def test_the_result_of_work_in_a_thread() -> None:
+    assert in_thread(lambda: 7).result() == 7
+    with pytest.raises(ZeroDivisionError):
+        in_thread(lambda: 1 // 0).result()
+    assert not must_exit_at_once()
+
+
+def test_a_signal_interrupts_the_wait_for_work_that_does_not_look_for_signals() -> None:
+    def interrupt_it(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    go_on = Event()
+    signal.signal(signal.SIGTERM, interrupt_it)
+    outcome = in_thread(go_on.wait)
+    Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    with pytest.raises(KeyboardInterrupt):
+        outcome.result()
+    assert must_exit_at_once()
+    go_on.set()
+    assert outcome.result()
+    assert not must_exit_at_once()

@@ -17,7 +17,13 @@ from translate.commands.options import Once
 from translate.commands.run import complain, run
 from translate.commands.signals import leaving_cleanly
 from translate.errors import CheckpointError, ConfigError
-from translate.system.interrupt import Interrupted, InterruptGuard, second_signal_ends, under_torchrun
+from translate.system.interrupt import (
+    Interrupted,
+    InterruptGuard,
+    must_exit_at_once,
+    second_signal_ends,
+    under_torchrun,
+)
 from translate.system.paths import is_folder, is_for_one_process, resolved
 
 if TYPE_CHECKING:
@@ -90,9 +96,10 @@ class Command:
             with InterruptGuard():  # A traceback would follow the last message.
                 self.group.await_last_message()
                 self.cleanup.close()
-        if exit_code and ("WORLD_SIZE" in os.environ if self.group is None else self.group.failed):
-            # It is still connected or connecting to others. While Python shuts down, threads for that can end it by
-            # SIGABRT.
+        connected = "WORLD_SIZE" in os.environ if self.group is None else self.group.failed
+        if exit_code and (connected or must_exit_at_once()):
+            # It is still connected or connecting to others, or learns a vocabulary. While Python shuts down, threads
+            # for that can end it by SIGABRT.
             atexit.register(os._exit, exit_code)
 
 

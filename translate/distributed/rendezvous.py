@@ -7,9 +7,8 @@ same variables from the first.
 import logging
 import os
 import socket
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from translate.errors import ConfigError, first_line
+from translate.system.interrupt import in_thread
 
 CONNECTING = timedelta(seconds=30)  # timeout of the first process for connecting to the store that it runs itself
 JOINING = timedelta(minutes=5)  # timeout for others that have found this store to join the group; PyTorch's default
@@ -124,15 +124,7 @@ def connected(connect: Callable[[], T], waiting: str) -> T:
     Raises:
         ConfigError: they cannot be reached.
     """
-    outcome: Future[T] = Future()
-
-    def work() -> None:
-        try:
-            outcome.set_result(connect())
-        except Exception as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=work, daemon=True).start()
+    outcome = in_thread(connect)
     try:
         if not wait([outcome], SILENT).done:
             log.info("%s", waiting)

@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 SHUTDOWN = timedelta(seconds=10)  # time for one of several processes to print its last message when the run ends
 GRACE = 5.0  # seconds for a process to shut down cleanly after a second signal
@@ -19,6 +21,9 @@ ECHO = 0.5  # seconds within which another signal counts as a duplicate, not as 
 WORTH_WAITING = 1.0  # seconds that an update may still take after a signal; then it is abandoned
 # Sent when the terminal closes, as when ssh loses its connection; not on Windows.
 HANGUP = getattr(signal, "SIGHUP", None)
+
+T = TypeVar("T")
+_begun = WeakSet["Future[Any]"]()  # by `in_thread`
 
 
 def under_torchrun() -> bool:
@@ -114,6 +119,29 @@ class InterruptGuard:
     def _restore(self, *numbers: int) -> None:
         for number in numbers:
             signal.signal(number, self._handlers[number])
+
+
+def in_thread(work: Callable[[], T]) -> "Future[T]":
+    """Begin work that is long in code which does not look for signals, so that these interrupt the wait for its result.
+
+    The work itself then goes on: see `must_exit_at_once`.
+    """
+    outcome: Future[T] = Future()
+    _begun.add(outcome)
+
+    def finish() -> None:
+        try:
+            outcome.set_result(work())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=finish, daemon=True).start()
+    return outcome
+
+
+def must_exit_at_once() -> bool:
+    """Whether work of `in_thread` goes on: if it came back to Python while that shuts down, it could end in SIGABRT."""
+    return not all(outcome.done() for outcome in _begun)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any
 
 from translate.errors import ConfigError, DataError
+from translate.system.interrupt import in_thread
 from translate.text.casing import learn_truecaser
 from translate.text.pieces import BYTES, CONTINUES, UNKNOWN, UNKNOWN_ID, PieceTokenizer, hugging_face, on_all_cores
 
@@ -217,7 +218,7 @@ def _pre_tokenizer() -> Any:
 
 def _trained(tokenizer: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:
     """The trained model alone, without the library's list of added tokens, so that no text is read as one of them."""
-    tokenizer.train_from_iterator(texts, trainer)
+    in_thread(lambda: tokenizer.train_from_iterator(texts, trainer)).result()
     return json.loads(tokenizer.to_str())["model"]
 
 
