@@ -450,15 +450,15 @@ def test_a_bad_override_is_named_as_it_was_typed(override: str, problem: str) ->
 def test_all_problems_are_reported_at_once() -> None:
     text = "model:\n  dropout: 2\n  tie: all\n  tei: all\ndata:\n  source: en\ndevice: tpu\ndevice: gpu\n"
     assert problems(text, "seed=x", "threads") == [
-        "x.yaml:8: device: given twice, first on line 7",
-        "override 'threads': write section.key=value",
-        "override 'seed=x': seed: given 'x', allowed: a whole number from 0 to below 4294967296",
-        "x.yaml:8: device: given 'gpu', allowed: one of auto, cpu, cuda; did you mean 'cuda'?",
-        f"x.yaml:6: data: {ONE_LANGUAGE}",
         "x.yaml:2: model.dropout: given 2, allowed: a number from 0 to below 1",
-        "x.yaml:4: model.tei: unknown key; did you mean 'tie'?",
         "x.yaml:3: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, or "
         "model.tie: target",
+        "x.yaml:4: model.tei: unknown key; did you mean 'tie'?",
+        f"x.yaml:6: data: {ONE_LANGUAGE}",
+        "x.yaml:8: device: given twice, first on line 7",
+        "x.yaml:8: device: given 'gpu', allowed: one of auto, cpu, cuda; did you mean 'cuda'?",
+        "override 'threads': write section.key=value",
+        "override 'seed=x': seed: given 'x', allowed: a whole number from 0 to below 4294967296",
     ]
 
 
@@ -559,10 +559,10 @@ training: {best: bleu, start_from: x, max_epochs: null}
     assert [line.split(":")[1:4] for line in problems(text)] == [
         ["2", " model", " heads"],
         ["2", " model", " sinusoidal positions need an even d_model, not 257"],
+        ["3, x.yaml", "1", " text.joint_vocabulary is for two languages, and labelled text has one; set it to false"],
         ["4", " training", " max_epochs and max_steps are both null; give at least one of them"],
         ["4, x.yaml", "1", " training.best"],
         ["4, x.yaml", "1", " training.start_from is for translation"],
-        ["3, x.yaml", "1", " text.joint_vocabulary is for two languages, and labelled text has one; set it to false"],
     ]
 
 

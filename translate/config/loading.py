@@ -5,6 +5,7 @@ what a config may contain.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,13 @@ def _report(problems: list[str], where: str) -> str:
     of_others = sum("unknown key" in problem for problem in problems) >= MANY
     hint = "; docs/migrating.md has the names of fairseq and JoeyNMT" if of_others else ""
     more = [f"… and {len(problems) - MAX_LISTED} more"] if len(problems) > MAX_LISTED else []
-    return "\n  ".join([f"{count} in {where}{hint}:", *problems[:MAX_LISTED], *more])
+    return "\n  ".join([f"{count} in {where}{hint}:", *sorted(problems, key=_place)[:MAX_LISTED], *more])
+
+
+def _place(problem: str) -> tuple[bool, str, int]:
+    """Sorts problems by file and line; those that are in no file come last."""
+    found = re.match(r"(.*?):(\d+)[:,] ", problem)
+    return (False, found[1], int(found[2])) if found else (True, "", 0)
 
 
 def _shown(values: dict[str, Any], key: str) -> str:
