@@ -212,8 +212,9 @@ class Translator:
         settings = self._settings(settings, asked)
         sources = self.saved.source.encode(lines)
         targets = self.saved.target.encode(translations)
-        self._warnings.of_sources(sources, self._limits(settings), first_line)
-        self._warnings.of_targets(targets, self._limits(settings), first_line)
+        limits = self._limits(settings)
+        self._warnings.of_sources(sources, limits, first_line)
+        self._warnings.of_targets(targets, limits, first_line)
         return self.log_probabilities_of_ids(sources, targets, settings)
 
     def log_probabilities_of_ids(

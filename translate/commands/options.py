@@ -1,4 +1,4 @@
-"""Options of the commands: their kinds, and what translate.py and evaluate.py share for models and their search."""
+"""Kinds of options, for all commands, and the options of models and their search, for translate.py and evaluate.py."""
 
 import argparse
 import logging

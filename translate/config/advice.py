@@ -21,19 +21,20 @@ def advice_on_key(path: KeyPath, values: dict[str, Any]) -> str:
     """What to write instead of the unknown key at the end of `path`."""
     above, key = path[:-1], str(path[-1])
     known = list(sections_at(above, values)[0].model_fields)
-    if not above and key != "extends":
+    if not above and key != "extends":  # which is allowed at the top of a file, but not among overrides
         known.append("extends")
     here = [section for home, section in all_sections() if home == dotted(above) and key in section.model_fields]
     kinds = [kind for kind in map(kind_of, here) if kind is not None]
-    if kinds:
+    if kinds:  # It is a setting of another kind of this section.
         chosen = value_at(values, (*above, "kind"))
         return f" for kind {show(chosen)}; {key} belongs to kind{'s' if len(kinds) > 1 else ''} {', '.join(kinds)}"
+    # It is a kind of this section.
     if above and key in map(kind_of, sections_below(str(above[-1]), sections_at(above[:-1], values))):
         return f"; to choose it, write kind: {key}"
-    ours = underscored(key)
+    ours = underscored(key)  # It is a setting of other sections, perhaps with dashes.
     if (homes := _homes(ours)) and dotted(above) not in homes and key != "kind":
         return f"; {ours!r} belongs to {' and '.join(home or 'the top level' for home in homes)}"
-    name, colon, value = key.partition(":")
+    name, colon, value = key.partition(":")  # {heads:4} is one key, and so is "a.b".
     if colon and name in known:
         return f"; write a space after the colon, '{name}: {value}'"
     settings = (f"{home}.{name}" for home, section in all_sections() for name in section.model_fields)

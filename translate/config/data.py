@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
-from translate.config.section import AnyPath, Conflict, PositiveInt, Section
+from translate.config.section import AnyPath, Conflict, Section
 
 Split = Annotated[str, Field(min_length=1)]
 

@@ -2,16 +2,16 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
-from translate.config.section import PositiveInt, Section
+from translate.config.section import Section
 
-# Settings that only one kind of search has, and those that change what validation during training finds.
+# Settings that only one kind of search has.
 OWN_SETTINGS = {
     "beam": {"beam_size", "length_penalty"},
     "sample": {"temperature", "top_k", "seed"},
 }
-VALIDATION_SETTINGS = {"max_ratio", "max_extra", "max_source"}
+VALIDATION_SETTINGS = {"max_ratio", "max_extra", "max_source"}  # change what validation during training finds
 MAX_RATIO = 1000.0  # of a translation's length to its source's: a model that never writes an end would go on for hours
 
 

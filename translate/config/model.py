@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
-from translate.config.section import Conflict, Depth, Fraction, PositiveFloat, Section, Size, Width
+from translate.config.section import Conflict, Depth, Fraction, Section, Size, Width
 
 
 class EncoderConfig(Section):

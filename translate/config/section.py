@@ -9,11 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 # Types are strict, so "12" is no number. Paths and tuples are the exceptions, because YAML has only strings and lists.
 AnyPath = Annotated[Path, Field(strict=False)]
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]  # such as a probability; 1 would leave nothing
-PositiveInt = Annotated[int, Field(gt=0)]
 Size = Annotated[int, Field(ge=1, le=10_000_000)]  # of something held in memory as a whole
 Width = Annotated[int, Field(ge=1, le=65_536)]  # of vectors; a table of positions begins with hundreds of them
 Depth = Annotated[int, Field(ge=1, le=1000)]  # blocks, each of which takes time to build, however small
-PositiveFloat = Annotated[float, Field(gt=0.0)]
 Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # much smaller ones are 0 in float32
 
 

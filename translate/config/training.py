@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from translate.config.section import AnyPath, Conflict, Epsilon, Fraction, PositiveFloat, PositiveInt, Section
+from translate.config.section import AnyPath, Conflict, Epsilon, Fraction, Section
 
 Betas = Annotated[tuple[Fraction, Fraction], Field(strict=False)]
 
@@ -52,7 +52,7 @@ class AdamWConfig(MomentsConfig):
 
     kind: Literal["adamw"] = Field("adamw", description="AdamW.")
     lr: PositiveFloat = Field(1e-3, description="Peak learning rate.")
-    weight_decay: Annotated[float, Field(ge=0.0)] = Field(
+    weight_decay: NonNegativeFloat = Field(
         0.01,
         description="Decoupled weight decay on the matrices between layers. Embeddings, output layer, norms and biases "
         "have none.",
@@ -69,9 +69,7 @@ class MuonConfig(Section):
     momentum: Fraction = Field(0.95, description="Decay of Muon's running mean of gradients.")
     betas: Betas = Field((0.9, 0.98), description="AdamW's decay of the running means.")
     eps: Epsilon = Field(1e-9, description="Added to AdamW's denominator.")
-    weight_decay: Annotated[float, Field(ge=0.0)] = Field(
-        0.01, description="Decoupled weight decay on Muon's matrices."
-    )
+    weight_decay: NonNegativeFloat = Field(0.01, description="Decoupled weight decay on Muon's matrices.")
 
 
 OptimizerConfig = AdamConfig | AdamWConfig | MuonConfig
@@ -81,7 +79,7 @@ class ConstantScheduleConfig(Section):
     """The peak rate throughout, after an optional warm-up."""
 
     kind: Literal["constant"] = Field("constant", description="Constant at the peak.")
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="Number of updates of linear warm-up.")
+    warmup_steps: NonNegativeInt = Field(0, description="Number of updates of linear warm-up.")
 
 
 class InverseSqrtScheduleConfig(Section):
@@ -95,7 +93,7 @@ class FixedLengthScheduleConfig(Section):
     """What the schedules that depend on the number of updates have in common: a resumed run may not change it."""
 
     kind: str
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(400, description="Number of updates of linear warm-up.")
+    warmup_steps: NonNegativeInt = Field(400, description="Number of updates of linear warm-up.")
     final_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         0.0, description="Final rate, as a share of the peak rate."
     )

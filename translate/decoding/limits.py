@@ -28,7 +28,7 @@ def max_target_lengths(
 def max_scored_length(model: Model | Ensemble, config: DecodingConfig) -> int:
     """How many tokens (without eos) a target may have: no search with `config` gives more, whatever the source.
 
-    (But for one token, if the model's positions cut a translation off: they have no place for its eos.)
+    One exception: a translation that the model's positions cut off has one more. They have no place for its eos.
     """
     # A translation that is cut off has no eos, but one more token in its place.
     max_length = max_target_lengths(model, config, np.array([max_source_length(model, config)])).item()

@@ -41,8 +41,8 @@ class ScoredText:
 
     def format(self) -> str:
         """A few aligned lines for the terminal."""
-        perplexity = self.details["perplexity"]
-        more = "" if perplexity is None else f"\n{'perplexity':<18}{perplexity:6.2f}         of the references"
+        of_references = self.details["perplexity"]
+        more = "" if of_references is None else f"\n{'perplexity':<18}{of_references:6.2f}         of the references"
         return f"{self.report.format()}{more}"
 
     def write(self, path: Path) -> None:

@@ -57,12 +57,11 @@ class Muon(Optimizer):
         assert closure is None
         for group in self.param_groups:
             matrices = sorted((p for p in group["params"] if p.grad is not None), key=_shape)
-            for shape, alike in groupby(matrices, _shape):
-                self._step(list(alike), max(shape) ** 0.5, **{k: v for k, v in group.items() if k != "params"})
+            for _, alike in groupby(matrices, _shape):
+                self._step(list(alike), lr=group["lr"], momentum=group["momentum"], weight_decay=group["weight_decay"])
 
-    def _step(
-        self, matrices: list[Tensor], scale: float, *, lr: float | Tensor, momentum: float, weight_decay: float
-    ) -> None:
+    def _step(self, matrices: list[Tensor], *, lr: float | Tensor, momentum: float, weight_decay: float) -> None:
+        """The same for matrices of one shape."""
         gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
         for matrix, gradient in zip(matrices, gradients, strict=True):
             if not self.state[matrix]:
@@ -75,7 +74,8 @@ class Muon(Optimizer):
         torch._foreach_mul_(matrices, 1 - lr * weight_decay)
         # All rows of a matrix depend on each other. Left to itself, PyTorch may divide the stack among processes by
         # matrices, and then cannot take it apart.
-        steps = 0.2 * scale * lr * orthogonalize(replicated(ahead), self.dtype).to(ahead.dtype)
+        size = 0.2 * max(_shape(matrices[0])) ** 0.5 * lr
+        steps = size * orthogonalize(replicated(ahead), self.dtype).to(ahead.dtype)
         torch._foreach_sub_(matrices, [step.squeeze(0) for step in steps.split(1)])
 
 

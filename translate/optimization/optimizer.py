@@ -49,15 +49,12 @@ def set_rate(optimizers: Iterable[optim.Optimizer], rate: float) -> None:
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """The weight matrices of hidden layers, and the rest: embeddings, the output projection, norms and biases."""
-    ends = [
+    ends = {
         parameter
         for name, module in model.named_modules()
         if isinstance(module, nn.Embedding | LearnedPositions) or name == "projection"
         for parameter in module.parameters()
-    ]
-
-    def is_matrix(parameter: nn.Parameter) -> bool:
-        return parameter.ndim == 2 and not any(parameter is end for end in ends)
-
-    parameters = list(model.parameters())
-    return [p for p in parameters if is_matrix(p)], [p for p in parameters if not is_matrix(p)]
+    }
+    matrices = [p for p in model.parameters() if p.ndim == 2 and p not in ends]
+    others = [p for p in model.parameters() if p.ndim != 2 or p in ends]
+    return matrices, others

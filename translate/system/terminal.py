@@ -1,4 +1,4 @@
-"""Messages: their text, which may be anybody's, cannot give a terminal orders, and long work is not silent."""
+"""Messages: made printable, because anybody's text could give a terminal orders; and those about work that goes on."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Workers: threads of this process that divide its work on a CPU, and PyTorch's own threads, among them.
+"""Workers: threads of this process that divide its work on a CPU among them, and with it PyTorch's own threads.
 
 Most operations of a small model are too short to be divided between the cores of a CPU. So each worker does a part of
 the work by itself.

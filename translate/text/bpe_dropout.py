@@ -76,10 +76,7 @@ class BpeDropout:
         return word
 
     def _first_kept(self, possible: Iterable[Merge], random: Random) -> Merge | None:
-        for merge in possible:
-            if random.random() >= self._p:
-                return merge
-        return None
+        return next((merge for merge in possible if random.random() >= self._p), None)
 
     def _without_dropout(self, pre_token: str) -> tuple[Word, list[Merge], Word]:
         """The characters of a pre-token, all of its merges, and its final pieces."""

@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from translate.text.languages import has_letter_ij, has_two_i
 
 MARK = r"\u0300-\u036f"  # combining marks, which belong to the letter before; text need not be composed (NFC)
-LETTERS = rf"(?:[^\W\d_][{MARK}]*)+"  # only one way to match a text, so that no search takes exponential time
+LETTER = rf"[^\W\d_][{MARK}]*"
+LETTERS = rf"(?:{LETTER})+"  # only one way to match a text, so that no search takes exponential time
 WORD = re.compile(LETTERS)
-# The first word may follow an opening quotation mark, but not a number. A line has no first word if it begins with a
-# one-letter article after an apostrophe, which stays lower-case in Dutch and Afrikaans, or with text such as <unk>.
-FIRST_WORD = re.compile(rf"^(\W*)(?!(?<=['’ʼ])[^\W\d_][{MARK}]*(?![\w{MARK}])|(?<=<){LETTERS}>)({LETTERS})")
+FIRST_WORD = re.compile(
+    r"^(\W*)"  # such as an opening quotation mark, but no number
+    rf"(?!(?<=['’ʼ]){LETTER}(?![\w{MARK}]))"  # no article of one letter, lower-case in Dutch and Afrikaans: 't, 'n
+    rf"(?!(?<=<){LETTERS}>)"  # nor text such as <unk>
+    rf"({LETTERS})"
+)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Tokenizer(Protocol):
         """The line of text that these tokens make."""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values; `kind` among them is the key of the class in the table `STORED`."""
+        """JSON values; `kind` among them is the key of the class in the table `TOKENIZERS`."""
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Tokenizer": ...
@@ -48,16 +48,15 @@ TOKENIZERS: dict[str, type[Tokenizer]] = {
     "word": WordTokenizer,
     "whitespace": WhitespaceTokenizer,
     **dict.fromkeys(LEARNERS, PieceTokenizer),
+    "label": LabelTokenizer,  # A config cannot choose it, but it is saved like the others.
 }
-# A config cannot choose the tokenizer of labels, but it is saved like the others.
-STORED: dict[str, type[Tokenizer]] = {**TOKENIZERS, "label": LabelTokenizer}
 
 
 def tokenizer_from_dict(data: dict[str, Any]) -> Tokenizer:
     """The tokenizer that `to_dict` described. CheckpointError if there is none of its kind."""
-    if data["kind"] not in STORED:
+    if data["kind"] not in TOKENIZERS:
         raise CheckpointError(
             f"the text was tokenized by a tokenizer of kind {data['kind']!r}, but this version supports only "
-            f"{', '.join(STORED)}; use the version of `translate` that made it"
+            f"{', '.join(TOKENIZERS)}; use the version of `translate` that made it"
         )
-    return STORED[data["kind"]].from_dict(data)
+    return TOKENIZERS[data["kind"]].from_dict(data)
