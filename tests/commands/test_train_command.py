@@ -215,7 +215,8 @@ def test_a_used_folder(run: Run, untrained: Project) -> None:
         target.write("il gatto\n")
     refused(
         run("seed=2", "--resume"),
-        "cannot resume: settings or text have changed since the run began:\n  the valid text has changed\n"
+        "cannot resume: settings or text have changed since the run began:\n  the valid text has changed: "
+        "source and target\n"
         "undo these changes, or start a new run with output=… (if model and tokens stay the same, with the weights "
         "of this one: training.start_from=…/model.safetensors)",
     )

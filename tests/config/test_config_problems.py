@@ -183,6 +183,14 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "x.yaml:1: training.schedule.kind: given 'cosin', allowed: one of constant, inverse_sqrt, cosine, linear; "
             "did you mean 'cosine'?",
         ),
+        *(
+            (
+                f"text: {{tokenizer: {{kind: {given}}}}}",
+                f"x.yaml:1: text.tokenizer.kind: given '{given}', allowed: one of word, whitespace, char, byte, bpe, "
+                f"wordpiece, unigram{advice}",
+            )
+            for given, advice in {"bep": "; did you mean 'bpe'?", "uni": "; did you mean 'unigram'?", "w": ""}.items()
+        ),
         (
             "training: {optimizer: {kind: [adam]}}",
             "x.yaml:1: training.optimizer.kind: given ['adam'], allowed: one of adam, adamw, muon",
@@ -332,8 +340,11 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
     [
         ("training.lrr=3", "training.lrr: unknown key; allowed here: "),
         ("extends=b.yaml", "extends is for config files; name another one with --config"),
-        ("training.start_from=", "no value; for none, write training.start_from=null"),
-        ("output= ", "no value; for none, write output=null"),
+        (
+            "training.start_from=",
+            "no value; leave the override out for the default, or give one (where none is allowed: null)",
+        ),
+        ("output= ", "no value; leave the override out for the default, or give one (where none is allowed: null)"),
         ("data.train.1.weight=3", "a list is given as a whole: data.train=[…]"),
         ("model.1.heads=3", "model.1: unknown key; in it, heads is model.heads"),
         ("model.1.x=3", "model.1: unknown key; allowed here: "),
@@ -692,7 +703,7 @@ def test_the_top_level_must_hold_sections(text: str) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"x": "b"}, "x.yaml:1: extends: b.yaml: no such file; did you mean x.yaml?"),
+        ({"x": "b"}, "x.yaml:1: extends: b.yaml: no such file; that folder holds x.yaml"),
         ({"x": "x"}, "x.yaml:1: extends: x.yaml: extends itself: x.yaml → x.yaml"),
         (
             {"x": "bb", "bb": "cc", "cc": "bb"},

@@ -154,6 +154,10 @@ class TestFiles:
             ("configs/multi3k.yaml", "configs/multi3k.yaml: no such file; did you mean configs/multi30k.yaml?"),
             ("configs/multi30k", "configs/multi30k: no such file; did you mean configs/multi30k.yaml?"),
             ("configs/zzz", "configs/zzz: no such file; that folder holds demo.yml, multi30k.yaml"),
+            (
+                "configs/demonstrate.yml",  # The endings alone make no likeness.
+                "configs/demonstrate.yml: no such file; that folder holds demo.yml, multi30k.yaml",
+            ),
             ("empty/x.yaml", "empty/x.yaml: no such file; that folder holds no .yaml file"),
             ("multi30k", "multi30k: no such file; did you mean configs/multi30k.yaml?"),
             ("confgs/x.yaml", "confgs/x.yaml: no such file; there is no folder confgs either"),

@@ -264,6 +264,9 @@ def test_an_archive_is_no_split(name: str, tmp_path: Path) -> None:
         find_split(tmp_path, "train", "de", "en")
     assert f"notes.txt, {name}. " in str(caught.value) or f"{name}, notes.txt. " in str(caught.value)
     assert f" If they are in {name}, unpack it first. Set data.root " in str(caught.value)
+    write(tmp_path / "z.zip", "packed\n")
+    with pytest.raises(DataError, match=re.escape(f" If they are in {name} and z.zip, unpack these first. Set data.")):
+        find_split(tmp_path, "train", "de", "en")
 
 
 def test_a_table_that_cannot_be_read_hides_no_message(tmp_path: Path) -> None:

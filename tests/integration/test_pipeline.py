@@ -343,7 +343,7 @@ def test_the_arithmetic_of_a_run_is_said(tiny: TinyProject, caplog: pytest.LogCa
 def test_a_warm_up_without_an_end_is_warned_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:
     for steps, warned in (5, False), (4, True):
         train(tiny.config(f"training.max_steps={steps}"), overwrite=True)
-        warning = f"training.schedule.warmup_steps is 5, but the run has {steps} updates: lower it, or the "
+        warning = f"training.schedule.warmup_steps is 5, above the number of updates, which is {steps}: lower "
         assert (warning in caplog.text) == warned
 
 

@@ -326,7 +326,7 @@ def test_other_weights_are_another_run(tiny: TinyProject, mixed: tuple[str, str]
     train(tiny.config(*settings))
     train(tiny.config(*settings), resume=True)
     lighter = [setting.replace("weight: 3", "weight: 2") for setting in settings]
-    with pytest.raises(CheckpointError, match="the train text has changed"):
+    with pytest.raises(CheckpointError, match="the train text has changed: the weights of its corpora\n"):
         train(tiny.config(*lighter), resume=True)
 
 
@@ -354,6 +354,16 @@ def test_sentences_longer_than_the_positions(split: str, remedy: str, positions:
     )
     assert remedy in str(caught.value)
     train(tiny.config(*overrides, "model.max_positions=31", "training.max_steps=1"))
+
+
+def test_the_positions_that_are_asked_for_are_enough_for_all_text(tiny: TinyProject) -> None:
+    corpus = tiny.folder / "corpus"
+    write_split(corpus, "train", ["bako fide"] * 5 + ["bako " * 20], ["koba"] * 6)
+    write_split(corpus, "val", ["bako " * 30], ["koba"])
+    overrides = (f"data.root={corpus}", "model.positions=learned", "training.max_steps=1")
+    with pytest.raises(DataError, match=r"^train line 6 has 21 tokens.*is 10; raise it to 31, which is enough for all"):
+        train(tiny.config(*overrides, "model.max_positions=10"))
+    train(tiny.config(*overrides, "model.max_positions=31"))
 
 
 def test_positions_of_the_model_to_start_from_cannot_be_raised(tiny: TinyProject) -> None:

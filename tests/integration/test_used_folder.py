@@ -65,7 +65,8 @@ def test_another_text_is_refused_before_anything_is_learned_or_encoded(
     file = corpus / f"{split}.{language}"
     file.write_text(file.read_text(encoding="utf-8").replace(" ", "  ", 1), encoding="utf-8")
     monkeypatch.setattr(preparing, "CorpusCache", lambda _: pytest.fail("the text was prepared"))
-    with pytest.raises(CheckpointError, match=f"the {name} text has changed"):
+    side = {"de": "source", "en": "target"}[language]
+    with pytest.raises(CheckpointError, match=f"the {name} text has changed: {side}\n"):
         train(tiny.config(f"data.root={corpus}"), resume=True)
 
 

@@ -291,7 +291,7 @@ def test_a_vocabulary_without_room_for_the_characters_is_refused(kind: str) -> N
         learn_one(LINES, kind=kind, **{**SETTINGS[kind], "vocab_size": characters - 1})
     assert str(caught.value) == (
         f"text.tokenizer.vocab_size: {characters - 1} is less than the {characters} pieces that the single characters "
-        "of the training text need; raise it above that, or lower text.tokenizer.character_coverage"
+        "of the training text need; raise it to that or more, or lower text.tokenizer.character_coverage"
     )
     exactly = learn_one(LINES, kind=kind, **{**SETTINGS[kind], "vocab_size": characters})
     assert len(exactly.pieces) == characters

@@ -100,6 +100,9 @@ def advice_on_value(value: Any, key: str, sections: list[type[Section]]) -> str:
         ours = VALUES_ELSEWHERE.get(word)
         # A high cutoff, because short words resemble each other.
         near = [ours] if ours in words else difflib.get_close_matches(word, words, n=1, cutoff=0.7)
+        near += [each for each in words if sorted(each) == sorted(word)]
+        longer = [each for each in words if each.startswith(word)]
+        near += longer if len(longer) == 1 else []
         return f"; did you mean {near[0]!r}?" if near else ""
     for candidate in _meant(value):
         if any(_fits(candidate, key, section) for section in sections):

@@ -122,7 +122,9 @@ def _override(override: str, problems: list[str]) -> Given:
     if not equals or not all(keys) or not dotted.isprintable():
         raise ConfigError(f"{place}: write section.key=value")
     if not text.strip():  # as from an empty variable of the shell
-        raise ConfigError(f"{place}: no value; for none, write {dotted}=null")
+        raise ConfigError(
+            f"{place}: no value; leave the override out for the default, or give one (where none is allowed: null)"
+        )
     if keys == ["extends"]:
         raise ConfigError(f"{place}: extends is for config files; name another one with --config")
     above: list[type[Section]] = []

@@ -201,8 +201,10 @@ def _other_files(folder: Path, split: str, source: str, target: str) -> str:
     elif table := next((path for ending in TABLES for path in files if path.suffix == ending), None):
         state += f" {table.name} is no file of lines: write the sentences of each language into a file of its own, "
         state += "one per line (Python's json and csv, or pandas, read it)."
-    if archive := next((path.name for path in files if path.name.endswith(ARCHIVES)), None):
-        state += f" If they are in {archive}, unpack it first."
+    if archives := [path.name for path in files if path.name.endswith(ARCHIVES)]:
+        state += (
+            f" If they are in {' and '.join(archives[:8])}, unpack {'it' if len(archives) == 1 else 'these'} first."
+        )
     return state
 
 

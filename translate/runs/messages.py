@@ -72,8 +72,8 @@ def warn_of_settings(config: Config, trainer: Trainer) -> None:
         )
     if warm_up > total_steps:
         log.warning(
-            "training.schedule.warmup_steps is %d, but the run has %d updates: lower it, or the learning rate never "
-            "reaches its peak",
+            "training.schedule.warmup_steps is %d, above the number of updates, which is %d: lower it, or the learning "
+            "rate never reaches its peak",
             warm_up,
             total_steps,
         )

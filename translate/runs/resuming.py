@@ -12,6 +12,7 @@ from translate.config.decoding import VALIDATION_SETTINGS, DecodingConfig
 from translate.config.loading import config_from_dict, config_to_dict, differences, flat
 from translate.config.schema import Config
 from translate.config.training import FixedLengthScheduleConfig, TrainingConfig
+from translate.data.dataset import SIDES
 from translate.distributed.processes import Processes, number_from
 from translate.errors import CheckpointError, ConfigError
 from translate.model_file import SavedModel
@@ -107,8 +108,9 @@ def refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
         # Where the model lies that the run started from may change, but not whether there was one.
         elif not is_free_to_change(key) or (key == START and (was is None) != (is_now is None)):
             changes.append(line)
-    changed = [name for name in ("train", "valid") if _text(before[name]) != _text(now[name])]
-    changes += [f"the {name} text has changed" for name in changed]
+    for name in ("train", "valid"):
+        if what := _changed_parts(_text(before[name]), _text(now[name])):
+            changes.append(f"the {name} text has changed: {what}")
     if "codecs" in before and before["codecs"] != now["codecs"]:
         changes.append(
             "the vocabularies have changed: because of data.train, training.start_from or a library's version"
@@ -167,6 +169,13 @@ def _is_among(key: str, keys: Sequence[str]) -> bool:
 def _text(identity: list[Any]) -> list[Any]:
     """The digests of both sides and, unless all of them are 1, the weights of corpora or files."""
     return identity if any(weight != 1 for weight in identity[2:]) else identity[:2]
+
+
+def _changed_parts(before: list[Any], now: list[Any]) -> str:
+    """Which sides of a text differ or, if none does, whether its weights do; empty if all is the same."""
+    sides = [side for side, was, is_now in zip(SIDES, before, now, strict=False) if was != is_now]
+    weights = ["the weights of its corpora"] if before != now else []
+    return " and ".join(sides or weights)
 
 
 def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Config]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from translate.config.loading import differences
 from translate.config.schema import Config
@@ -86,11 +87,13 @@ def prepare_model(
     if start:
         load_weights(model, start.weights)
     make_plain(model, config.training.plain)
-    # The table of a model that training starts from cannot grow.
-    remedy = ", as in training.start_from; shorten the sentence" if start else "; raise it"
+    every = np.arange(len(text.valid_set))
+    longest = max(_lengths(text.train_set, plan.indices).max(), _lengths(text.valid_set, every).max())
+    remedy = f"; raise it to {longest}, which is enough for all lines"
+    if start:  # Its table of positions cannot grow.
+        remedy = ", as in training.start_from; shorten the sentence"
     or_drop = f"{remedy} (or drop the sentence with data.filter.max_tokens)"
     check_lengths(model, text.train_set, plan.indices, text.train, or_drop)
-    every = np.arange(len(text.valid_set))
     check_lengths(model, text.valid_set, every, text.valid, f"{remedy} (validation text is never dropped)")
     return model
 
@@ -109,13 +112,18 @@ def refuse_too_large(config: Config, text: PreparedText, local_count: int) -> No
 
 def check_lengths(model: Model, dataset: Dataset, indices: Indices, text: TextPair, remedy: str) -> None:
     """DataError, which names the longest, if any of these pairs is too long for the model's positions."""
-    widths = 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[indices]
-    if widths.max() > model.max_length:
-        line = text.place(int(indices[widths.argmax()]))
+    lengths = _lengths(dataset, indices)
+    if lengths.max() > model.max_length:
+        line = text.place(int(indices[lengths.argmax()]))
         where = line if text.parts else f"{text.name} {line}"
-        others = len(np.unique(indices[widths > model.max_length])) - 1  # A pair may be trained on more than once.
+        others = len(np.unique(indices[lengths > model.max_length])) - 1  # A pair may be trained on more than once.
         more = f" (more such lines: {others})" if others else ""
         raise DataError(
-            f"{where} has {widths.max()} tokens, including the end token{more}, "
+            f"{where} has {lengths.max()} tokens, including the end token{more}, "
             f"but model.max_positions is {model.max_length}{remedy}"
         )
+
+
+def _lengths(dataset: Dataset, indices: Indices) -> NDArray[np.int64]:
+    """How many tokens the longer side of each of these pairs has, including the end token."""
+    return 1 + np.maximum(dataset.source.lengths, dataset.target.lengths)[indices]

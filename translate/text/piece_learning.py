@@ -231,7 +231,7 @@ def _check_room(vocab_size: int, characters: int) -> None:
     if vocab_size < characters:
         raise ConfigError(
             f"text.tokenizer.vocab_size: {vocab_size} is less than the {characters} pieces that the single characters "
-            "of the training text need; raise it above that, or lower text.tokenizer.character_coverage"
+            "of the training text need; raise it to that or more, or lower text.tokenizer.character_coverage"
         )
     if characters > 0.5 * vocab_size:
         log.warning(
