@@ -249,7 +249,7 @@ def test_lines_that_are_longer_than_any_in_training_are_counted(
     translator.n_best(["Hund", "Hund " * 200, "Hund " * 201, "Hund " * 300], 1, settings, first_line=5)
     assert caplog.messages == [
         "line 7 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one "
-        "(more such lines: 1)"
+        "(such lines so far: 2)"
     ]
 
 
@@ -281,7 +281,20 @@ def test_whoever_writes_line_by_line_is_warned_of_each(
 ) -> None:
     for first_line in (1, 2, 3):
         translator.n_best(["a cat"], 1, first_line=first_line)
-    assert [message.partition(":")[0] for message in caplog.messages] == ["line 1", "line 2", "line 3"]
+    translator.n_best(["a cat"] * 2, 1, first_line=4)  # pasted
+    assert [message.partition(":")[0] for message in caplog.messages] == ["line 1", "line 2", "line 3", "line 4"]
+    assert caplog.messages[-1].endswith(" (such lines so far: 2)")
+
+
+def test_translations_that_need_different_advice_are_counted_together(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    given, limits = ["dog " * 300, "dog " * 5000], {"max_source": 50}
+    for first_line in range(1, 21, 2):
+        translator.log_probabilities(["ein Hund"] * 2, given, first_line=first_line, **limits)
+        given.reverse()
+    assert [message.partition(":")[0] for message in caplog.messages] == ["line 1", "line 19"]
+    assert caplog.messages[1].endswith(" (such lines so far: 20)")
 
 
 def test_the_longest_source_in_training_is_known(
@@ -293,7 +306,7 @@ def test_the_longest_source_in_training_is_known(
     assert caplog.messages == [
         "line 2 has 5 tokens, but the model was trained on at most 4: translate its sentences one by one",
         "line 2 has 4 tokens and is truncated to the first 3; raise max_source (--max-source) to read more "
-        "(more such lines: 1)",
+        "(such lines so far: 2)",
     ]
 
 
@@ -494,7 +507,7 @@ def test_lines_that_the_model_can_hardly_read(translator: Translator, caplog: py
     translator.n_best(["那只狗在睡觉。", *half_known, "a dog", "a cat"], 1)
     assert caplog.messages == [
         "line 1: only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable "
-        "(more such lines: 2)"
+        "(such lines so far: 3)"
     ]
 
 

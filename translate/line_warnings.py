@@ -1,7 +1,7 @@
 """What makes the output for a line unreliable: more tokens than a model reads or was trained on, or ones unknown to it.
 
-A warning names the first such line by its number, and counts the others. Lines are encoded, without bos and eos;
-`first_line` is the number of the first.
+A warning names the first such line by its number, and says how many there are so far. Lines are encoded, without bos
+and eos; `first_line` is the number of the first.
 """
 
 import logging
@@ -32,24 +32,28 @@ class Limits:
 
 
 class LineWarnings:
-    """Warnings of the lines of a text, which may come in portions: of each kind again with ten times as many lines."""
+    """Warnings about the lines of a text, which may come in portions.
+
+    A warning is repeated when it concerns ten times as many lines as before.
+    """
 
     def __init__(self, saved: SavedModel) -> None:
         self._saved = saved
-        self._next_line = 1
-        self._found = Counter[tuple[object, ...]]()  # lines of the current text, by the warning
-        self._told = Counter[tuple[object, ...]]()  # how many of them were known when it was given last
+        self._next_line: int | None = None  # of the current text, if it may go on
+        self._found = Counter[str]()  # lines of the current text, by the warning
+        self._told = Counter[str]()  # how many of them were known when it was given last
 
     def of_sources(self, sources: Sequence[Ids], limits: Limits, first_line: int) -> None:
         """Warn of sources that are truncated, and of those that are longer than or unlike any in training.
 
-        They go on with the text of the last ones if their numbers do; but of a single line all is said, because
-        whoever writes lines one by one reads what is said of each.
+        They go on with the text of the last ones if their numbers do. But a single line is a text of its own: whoever
+        writes lines one by one reads what is said of each.
         """
-        if first_line != self._next_line or len(sources) == 1:
+        alone = len(sources) == 1
+        if alone or first_line != self._next_line:
             self._found.clear()
             self._told.clear()
-        self._next_line = first_line + len(sources)
+        self._next_line = None if alone else first_line + len(sources)
         trained = f"the model was trained on at most {limits.trained}"
         if not self._saved.target.holds_labels:
             trained += ": translate its sentences one by one"
@@ -83,20 +87,13 @@ class LineWarnings:
         """Warn of lines mostly unknown to the model, as in another language."""
         counts = [(number, *codec.count_known(ids)) for number, ids in enumerate(encoded, first_line)]
         guessed = [(number, known, tokens) for number, known, tokens in counts if 2 * known < tokens]
-        message = "line %d: only %d of its %d tokens are in the model's vocabulary (%s); %s"
-        self._warn(guessed, message, codec.language, consequence)
+        message = f"line %d: only %d of its %d tokens are in the model's vocabulary (%s); {consequence}"
+        self._warn(guessed, message, codec.language)
 
     def _warn(self, lines: Sequence[tuple[int, ...]], message: str, *values: object) -> None:
         """Give a warning about the first of these lines, if it is due; its figures come before the other `values`."""
-        kind = (message, *values)
-        before = self._found[kind]
-        self._found[kind] += len(lines)
-        if not lines or self._found[kind] < 10 * self._told[kind]:
-            return
-        self._told[kind] = self._found[kind]
-        count = ""
-        if before:
-            count = f" (such lines so far: {self._found[kind]})"
-        elif len(lines) > 1:
-            count = f" (more such lines: {len(lines) - 1})"
-        log.warning(f"{message}%s", *lines[0], *values, count)
+        self._found[message] += len(lines)
+        found = self._found[message]
+        if lines and found >= 10 * self._told[message]:
+            self._told[message] = found
+            log.warning(f"{message}%s", *lines[0], *values, f" (such lines so far: {found})" if found > 1 else "")

@@ -131,8 +131,8 @@ class Translator:
     ) -> list[list[Translation]]:
         """At most `n` translations of each line, best first; settings as in `translate`, or those of `settings()`.
 
-        `first_line` is the number of the first of `lines`, for warnings and for sampling. If `lines` go on where the
-        last ones ended, warnings are not repeated until they concern ten times as many lines.
+        `first_line` is the number of the first of `lines`, for warnings and for sampling. If `lines`, two or more,
+        go on where the last ones ended, warnings are not repeated until they concern ten times as many lines.
 
         Raises:
             TypeError: `lines` is a single text, one of them is not text, `n` or `first_line` is not a whole number, or

@@ -334,7 +334,7 @@ def test_given_translations_that_are_too_long(translate: Call, translator: Trans
     assert float(said.out.split("\n")[0]) > -math.inf
     assert said.err == (
         f"line 2: the translation has {most + 1} tokens, and no search gives more than {most}, so its probability "
-        "counts as 0; raise max_source (--max-source) to score it (more such lines: 1)\n"
+        "counts as 0; raise max_source (--max-source) to score it (such lines so far: 2)\n"
     )
 
 

@@ -342,9 +342,9 @@ def test_one_problem_is_named_with_line_key_value_and_remedy(text: str, problem:
         ("extends=b.yaml", "extends is for config files; name another one with --config"),
         (
             "training.start_from=",
-            "no value; leave the override out for the default, or give one (where none is allowed: null)",
+            "no value; leave it out for the default, or write null if the key may be empty",
         ),
-        ("output= ", "no value; leave the override out for the default, or give one (where none is allowed: null)"),
+        ("output= ", "no value; leave it out for the default, or write null if the key may be empty"),
         ("data.train.1.weight=3", "a list is given as a whole: data.train=[…]"),
         ("model.1.heads=3", "model.1: unknown key; in it, heads is model.heads"),
         ("model.1.x=3", "model.1: unknown key; allowed here: "),
@@ -460,7 +460,7 @@ def test_a_bad_override_is_named_as_it_was_typed(override: str, problem: str) ->
 
 def test_all_problems_are_reported_at_once() -> None:
     text = "model:\n  dropout: 2\n  tie: all\n  tei: all\ndata:\n  source: en\ndevice: tpu\ndevice: gpu\n"
-    assert problems(text, "seed=x", "threads") == [
+    assert problems(text, "seed=x:1, 2", "threads") == [
         "x.yaml:2: model.dropout: given 2, allowed: a number from 0 to below 1",
         "x.yaml:3: model.tie: all shares one embedding between both languages; set text.joint_vocabulary: true, or "
         "model.tie: target",
@@ -469,7 +469,7 @@ def test_all_problems_are_reported_at_once() -> None:
         "x.yaml:8: device: given twice, first on line 7",
         "x.yaml:8: device: given 'gpu', allowed: one of auto, cpu, cuda; did you mean 'cuda'?",
         "override 'threads': write section.key=value",
-        "override 'seed=x': seed: given 'x', allowed: a whole number from 0 to below 4294967296",
+        "override 'seed=x:1, 2': seed: given 'x:1, 2', allowed: a whole number from 0 to below 4294967296",
     ]
 
 

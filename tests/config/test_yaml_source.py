@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,15 @@ class TestFiles:
         with pytest.raises(ConfigError) as caught:
             read_yaml(Path(path), [])
         assert str(caught.value) == message
+
+    def test_files_that_differ_only_in_their_endings(self) -> None:
+        Path("configs/multi30k.yml").write_text("a: 1\n", encoding="utf-8")
+        for name, message in (
+            ("multi30", "did you mean configs/multi30k.yaml?"),
+            ("zzz", "that folder holds demo.yml, multi30k.yaml, multi30k.yml"),
+        ):
+            with pytest.raises(ConfigError, match=re.escape(message)):
+                read_yaml(Path("configs", name), [])
 
     def test_one_that_may_not_be_looked_at_is_not_brought_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         stat = os.stat

@@ -274,6 +274,8 @@ def test_the_result_of_work_in_a_thread() -> None:
     assert in_thread(lambda: 7).result() == 7
     with pytest.raises(ZeroDivisionError):
         in_thread(lambda: 1 // 0).result()
+    with pytest.raises(SystemExit):  # like a panic of a library in Rust, no Exception
+        in_thread(lambda: sys.exit(3)).result(timeout=60)
     assert not must_exit_at_once()
 
 

@@ -98,8 +98,8 @@ class Command:
                 self.cleanup.close()
         connected = "WORLD_SIZE" in os.environ if self.group is None else self.group.failed
         if exit_code and (connected or must_exit_at_once()):
-            # It is still connected or connecting to others, or learns a vocabulary. While Python shuts down, threads
-            # for that can end it by SIGABRT.
+            # It is still connected or connecting to others, or is still learning a vocabulary. While Python shuts down,
+            # threads for that can end it by SIGABRT.
             atexit.register(os._exit, exit_code)
 
 

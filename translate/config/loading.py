@@ -122,9 +122,7 @@ def _override(override: str, problems: list[str]) -> Given:
     if not equals or not all(keys) or not dotted.isprintable():
         raise ConfigError(f"{place}: write section.key=value")
     if not text.strip():  # as from an empty variable of the shell
-        raise ConfigError(
-            f"{place}: no value; leave the override out for the default, or give one (where none is allowed: null)"
-        )
+        raise ConfigError(f"{place}: no value; leave it out for the default, or write null if the key may be empty")
     if keys == ["extends"]:
         raise ConfigError(f"{place}: extends is for config files; name another one with --config")
     above: list[type[Section]] = []
@@ -168,7 +166,7 @@ def _report(problems: list[str], where: str) -> str:
 
 def _place(problem: str) -> tuple[bool, str, int]:
     """Sorts problems by file and line; those that are in no file come last."""
-    found = re.match(r"(.*?):(\d+)[:,] ", problem)
+    found = None if problem.startswith("override ") else re.match(r"(.*?):(\d+)[:,] ", problem)
     return (False, found[1], int(found[2])) if found else (True, "", 0)
 
 

@@ -212,11 +212,11 @@ def _files_near(path: Path) -> str:
         installed = "" if demo_corpus() else "; copy configs/ from a clone of this project (for the demo, data/, too)"
         return f"there is no folder {folder} either{installed}"
     try:
-        names = {file.stem: file.name for file in sorted(folder.iterdir()) if file.suffix in {".yaml", ".yml"}}
+        files = sorted(file for file in folder.iterdir() if file.suffix in {".yaml", ".yml"})
     except OSError:
         return "the folder cannot be listed"
-    if near := difflib.get_close_matches(path.stem, names, n=1):
-        return f"did you mean {folder / names[near[0]]}?"
+    if near := difflib.get_close_matches(path.stem, [file.stem for file in files], n=1):
+        return f"did you mean {next(file for file in files if file.stem == near[0])}?"
     if exists(shipped := Path("configs") / f"{path.stem}.yaml"):
         return f"did you mean {shipped}?"
-    return f"that folder holds {', '.join(list(names.values())[:8])}" if names else "that folder holds no .yaml file"
+    return f"that folder holds {', '.join(file.name for file in files[:8]) or 'no .yaml file'}"

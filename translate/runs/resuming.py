@@ -172,10 +172,11 @@ def _text(identity: list[Any]) -> list[Any]:
 
 
 def _changed_parts(before: list[Any], now: list[Any]) -> str:
-    """Which sides of a text differ or, if none does, whether its weights do; empty if all is the same."""
-    sides = [side for side, was, is_now in zip(SIDES, before, now, strict=False) if was != is_now]
-    weights = ["the weights of its corpora"] if before != now else []
-    return " and ".join(sides or weights)
+    """Which sides of a text differ, and whether its weights do; empty if all is the same."""
+    parts = [side for side, was, is_now in zip(SIDES, before, now, strict=False) if was != is_now]
+    if before[2:] != now[2:]:
+        parts.append("the weights of its corpora")
+    return " and ".join(parts)
 
 
 def _configs(before: dict[str, Any], now: dict[str, Any]) -> tuple[Config, Config]:

@@ -132,7 +132,7 @@ def in_thread(work: Callable[[], T]) -> "Future[T]":
     def finish() -> None:
         try:
             outcome.set_result(work())
-        except Exception as error:
+        except BaseException as error:  # A panic of a library in Rust is no Exception.
             outcome.set_exception(error)
 
     threading.Thread(target=finish, daemon=True).start()
