@@ -157,12 +157,18 @@ def test_pairs_that_exceed_a_batch_are_counted(tiny: TinyProject, caplog: pytest
         write_split(corpus, split, [*[short] * 5, long, short], [*[short] * 5, long, long])
     train(tiny.config(f"data.root={corpus}", "training.batch.max_tokens=7", "training.max_steps=1"))
     assert (
-        "train: pairs longer than training.batch.max_tokens (7), each in a batch of its own: 2; "
-        "data.filter.max_tokens drops them"
+        "train: pairs longer than training.batch.max_tokens (7, with the end token), each in a batch of its own: 2; "
+        "data.filter.max_tokens=6 drops them"
     ) in caplog.messages
     caplog.clear()
-    train(tiny.config(f"data.root={corpus}", "training.batch.max_tokens=8", "training.max_steps=1"), overwrite=True)
-    assert "in a batch of its own" not in caplog.text
+    for setting in (
+        ("training.batch.max_tokens=8",),
+        ("training.batch.max_tokens=7", "data.filter.max_tokens=6"),
+    ):
+        train(tiny.config(f"data.root={corpus}", *setting, "training.max_steps=1"), overwrite=True)
+        assert "in a batch of its own" not in caplog.text
+    train(tiny.config(f"data.root={corpus}", "training.batch.max_tokens=1", "training.max_steps=1"), overwrite=True)
+    assert "training.batch.max_tokens (1, with the end token), each in a batch of its own: 7; raise it" in caplog.text
 
 
 def test_updates_and_padding_are_told_of(tiny: TinyProject, caplog: pytest.LogCaptureFixture) -> None:

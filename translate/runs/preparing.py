@@ -130,13 +130,14 @@ def plan_batches(config: Config, prepared: PreparedText) -> BatchPlan:
     padding = 100 * shapes.padding_share()
     log.info("%s: updates per epoch: %d, padding: %.1f%%", text.name, plan.updates_per_epoch, padding)
     if longer := int((np.maximum(shapes.source, shapes.target) > max_tokens).sum()):
+        few = 2 * longer < shapes.rows.sum()
         log.info(
-            "%s: %s longer than training.batch.max_tokens (%d), each in a batch of its own: %d; "
-            "data.filter.max_tokens drops them",
+            "%s: %s longer than training.batch.max_tokens (%d, with the end token), each in a batch of its own: %d; %s",
             text.name,
             text.unit,
             max_tokens,
             longer,
+            f"data.filter.max_tokens={max_tokens - 1} drops them" if few else "raise it",
         )
     return plan
 

@@ -148,7 +148,8 @@ def reporting_memory(learner: Learner, pairs: int, longest: int) -> Iterator[Non
     finally:
         model.zero_grad()
     release_memory()
-    rows = f"{pairs} rows" if workers == 1 else f"{workers} times {pairs} rows"
+    times = "" if workers == 1 else f"{workers} times "
+    rows = f"{times}{pairs} {'row' if pairs == 1 else 'rows'}"
     parts = {**lasting.parts, f"activations of {rows} of {longest} tokens": workers * activations.peak}
     shares = ", ".join(f"{name} {human_size(number)}" for name, number in parts.items() if number)
     say(f"memory: about {human_size(sum(parts.values()))}{each}, in addition to Python and the text: {shares}")
