@@ -16,6 +16,7 @@ import translate
 from translate import Translator
 from translate.decoding.teacher_forcing import log_probabilities
 from translate.errors import CheckpointError, ConfigError, DataError, TrainingError
+from translate.line_warnings import LineWarnings
 from translate.model.transformer import Transformer
 from translate.model_file import SavedModel
 from translate.text.codec import Codec
@@ -257,9 +258,9 @@ def test_a_text_in_portions_is_warned_of_again_with_ten_times_as_many_lines(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = translator.settings(search="greedy", max_ratio=0.001)
-    lines = ["Hund " * 201, "a cat"]
+    lines, warnings = ["Hund " * 201, "a cat"], LineWarnings()
     for first_line in range(1, 401, 2):
-        translator.n_best(lines, 1, settings, first_line=first_line)
+        translator.n_best(lines, 1, settings, first_line=first_line, warnings=warnings)
     long = " has 201 tokens, but the model was trained on at most 200: translate its sentences one by one"
     unknown = ": only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable"
     assert caplog.messages == [
@@ -272,26 +273,16 @@ def test_a_text_in_portions_is_warned_of_again_with_ten_times_as_many_lines(
         ),
     ]
     caplog.clear()
-    translator.n_best(lines, 1, settings, first_line=1)  # another text
-    assert caplog.messages == [f"line 1{long}", f"line 2{unknown}"]
-
-
-def test_whoever_writes_line_by_line_is_warned_of_each(
-    translator: Translator, caplog: pytest.LogCaptureFixture
-) -> None:
-    for first_line in (1, 2, 3):
-        translator.n_best(["a cat"], 1, first_line=first_line)
-    translator.n_best(["a cat"] * 2, 1, first_line=4)  # pasted
-    assert [message.partition(":")[0] for message in caplog.messages] == ["line 1", "line 2", "line 3", "line 4"]
-    assert caplog.messages[-1].endswith(" (such lines so far: 2)")
+    translator.n_best(lines, 1, settings, first_line=401)  # without what was said before
+    assert caplog.messages == [f"line 401{long}", f"line 402{unknown}"]
 
 
 def test_translations_that_need_different_advice_are_counted_together(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    given, limits = ["dog " * 300, "dog " * 5000], {"max_source": 50}
+    given, warnings = ["dog " * 300, "dog " * 5000], LineWarnings()
     for first_line in range(1, 21, 2):
-        translator.log_probabilities(["ein Hund"] * 2, given, first_line=first_line, **limits)
+        translator.log_probabilities(["ein Hund"] * 2, given, first_line=first_line, warnings=warnings, max_source=50)
         given.reverse()
     assert [message.partition(":")[0] for message in caplog.messages] == ["line 1", "line 19"]
     assert caplog.messages[1].endswith(" (such lines so far: 20)")

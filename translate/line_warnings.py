@@ -32,30 +32,19 @@ class Limits:
 
 
 class LineWarnings:
-    """Warnings about the lines of a text, which may come in portions.
+    """Warnings about the lines of one text, which may come in portions.
 
     A warning is repeated when it concerns ten times as many lines as before.
     """
 
-    def __init__(self, saved: SavedModel) -> None:
-        self._saved = saved
-        self._next_line: int | None = None  # of the current text, if it may go on
-        self._found = Counter[str]()  # lines of the current text, by the warning
+    def __init__(self) -> None:
+        self._found = Counter[str]()  # lines, by the warning
         self._told = Counter[str]()  # how many of them were known when it was given last
 
-    def of_sources(self, sources: Sequence[Ids], limits: Limits, first_line: int) -> None:
-        """Warn of sources that are truncated, and of those that are longer than or unlike any in training.
-
-        They go on with the text of the last ones if their numbers do. But a single line is a text of its own: whoever
-        writes lines one by one reads what is said of each.
-        """
-        alone = len(sources) == 1
-        if alone or first_line != self._next_line:
-            self._found.clear()
-            self._told.clear()
-        self._next_line = None if alone else first_line + len(sources)
+    def of_sources(self, saved: SavedModel, sources: Sequence[Ids], limits: Limits, first_line: int) -> None:
+        """Warn of sources that are truncated, and of those that are longer than or unlike any in training."""
         trained = f"the model was trained on at most {limits.trained}"
-        if not self._saved.target.holds_labels:
+        if not saved.target.holds_labels:
             trained += ": translate its sentences one by one"
         lengths = [(number, len(source)) for number, source in enumerate(sources, start=first_line)]
         truncated = [line for line in lengths if line[1] > limits.read]
@@ -66,13 +55,10 @@ class LineWarnings:
         message = "line %d has %d tokens and is truncated to the first %d%s"
         self._warn(truncated, message, limits.read, remedy and f"; {remedy}")
         self._warn(long, "line %d has %d tokens, but %s", trained)
-        self._warn_of_unknown(self._saved.source, sources, first_line, "the output is unreliable")
+        self._warn_of_unknown(saved.source, sources, first_line, "the output is unreliable")
 
-    def of_targets(self, targets: Sequence[Ids], limits: Limits, first_line: int) -> None:
-        """Warn of given translations that are too long for a search to find them, or mostly unknown to the model.
-
-        They are those of the last sources.
-        """
+    def of_targets(self, saved: SavedModel, targets: Sequence[Ids], limits: Limits, first_line: int) -> None:
+        """Warn of given translations that are too long for a search to find them, or mostly unknown to the model."""
         lengths = [(number, len(target)) for number, target in enumerate(targets, start=first_line)]
         long = [line for line in lengths if line[1] > limits.scored]
         can_be_scored = long and limits.can_be_raised and long[0][1] < limits.positions
@@ -81,7 +67,7 @@ class LineWarnings:
         message = "line %d: the translation has %d tokens, and no search gives more than %d, %s"
         self._warn(long, message, limits.scored, probability)
         consequence = "the probability of this translation means little"
-        self._warn_of_unknown(self._saved.target, targets, first_line, consequence)
+        self._warn_of_unknown(saved.target, targets, first_line, consequence)
 
     def _warn_of_unknown(self, codec: Codec, encoded: Sequence[Ids], first_line: int, consequence: str) -> None:
         """Warn of lines mostly unknown to the model, as in another language."""

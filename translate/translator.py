@@ -65,7 +65,6 @@ class Translator:
         self.saved, *self.others = (replace(each, weights={}) for each in (saved, *others))
         self.config = saved.config
         self._batch_size = AdaptiveBatchSize()
-        self._warnings = LineWarnings(self.saved)
 
     @classmethod
     def load(cls, path: str | Path | Sequence[str | Path], device: str | torch.device = "auto") -> "Translator":
@@ -127,12 +126,13 @@ class Translator:
         settings: DecodingConfig | None = None,
         *,
         first_line: int = 1,
+        warnings: LineWarnings | None = None,
         **asked: str | int | float | None,
     ) -> list[list[Translation]]:
         """At most `n` translations of each line, best first; settings as in `translate`, or those of `settings()`.
 
-        `first_line` is the number of the first of `lines`, for warnings and for sampling. If `lines`, two or more,
-        go on where the last ones ended, warnings are not repeated until they concern ten times as many lines.
+        `first_line` is the number of the first of `lines`, for warnings and for sampling. `warnings` are those of a
+        text of which `lines` are a portion; without them, this portion is warned of by itself.
 
         Raises:
             TypeError: `lines` is a single text, one of them is not text, `n` or `first_line` is not a whole number, or
@@ -144,7 +144,8 @@ class Translator:
         """
         lines = texts(lines)
         settings = self._settings(settings, asked)
-        return self.n_best_of_ids(self.saved.source.encode(lines), n, settings, first_line=first_line)
+        sources = self.saved.source.encode(lines)
+        return self.n_best_of_ids(sources, n, settings, first_line=first_line, warnings=warnings)
 
     def n_best_of_ids(
         self,
@@ -153,6 +154,7 @@ class Translator:
         settings: DecodingConfig,
         *,
         first_line: int = 1,
+        warnings: LineWarnings | None = None,
     ) -> list[list[Translation]]:
         """The same for lines that are encoded already (without bos and eos); needs no tokenizer."""
         n, first_line = operator.index(n), operator.index(first_line)
@@ -172,7 +174,7 @@ class Translator:
             raise ConfigError(
                 f"a beam of {settings.beam_size} cannot give {n} translations; use a beam size (--beam-size) of {n}"
             )
-        self._warnings.of_sources(sources, self._limits(settings), first_line)
+        (warnings or LineWarnings()).of_sources(self.saved, sources, self._limits(settings), first_line)
         found = self._batch_size.run_with_settings(
             lambda settings: search(self.model, sources, settings, n_best=n, first_number=first_line - 1),
             settings,
@@ -188,13 +190,14 @@ class Translator:
         settings: DecodingConfig | None = None,
         *,
         first_line: int = 1,
+        warnings: LineWarnings | None = None,
         **asked: str | int | float | None,
     ) -> list[float]:
         """The natural logarithm of the probability of each line's translation, including its end.
 
-        Settings and `first_line` are as in `n_best`; of the settings, only those count that limit how much of a
-        line is read, and how long a translation may be. The probability is that of the tokens that the tokenizer makes
-        of the text, although other tokens may spell the same text; 0 for more tokens than any search with these
+        Settings, `first_line` and `warnings` are as in `n_best`; of the settings, only those count that limit how much
+        of a line is read, and how long a translation may be. The probability is that of the tokens that the tokenizer
+        makes of the text, although other tokens may spell the same text; 0 for more tokens than any search with these
         settings would give. A word that is not in the vocabulary counts as the token for unknown words.
 
         Raises:
@@ -212,9 +215,9 @@ class Translator:
         settings = self._settings(settings, asked)
         sources = self.saved.source.encode(lines)
         targets = self.saved.target.encode(translations)
-        limits = self._limits(settings)
-        self._warnings.of_sources(sources, limits, first_line)
-        self._warnings.of_targets(targets, limits, first_line)
+        limits, warnings = self._limits(settings), warnings or LineWarnings()
+        warnings.of_sources(self.saved, sources, limits, first_line)
+        warnings.of_targets(self.saved, targets, limits, first_line)
         return self.log_probabilities_of_ids(sources, targets, settings)
 
     def log_probabilities_of_ids(

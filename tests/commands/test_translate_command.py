@@ -18,6 +18,7 @@ import torch
 from tiny_project import LINES, Call, Outcome, joined, write_lines
 
 from translate.commands import streams
+from translate.commands import translate as translate_command
 from translate.translator import Translation, Translator
 
 ODD = {
@@ -164,6 +165,28 @@ def test_line_numbers_go_on_from_chunk_to_chunk(
     unknown, suspicious = said.err.split("\n")[:2]
     assert unknown == "line 6: unknown: zorro astuto"
     assert suspicious.startswith("line 6: only 1 of its 3 tokens are in the model's vocabulary (es)")
+
+
+def test_warnings_are_repeated_line_by_line_but_not_portion_by_portion(
+    translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(said: Outcome) -> list[str]:
+        return re.findall(r"line \d+: only|such lines so far: \d+", said.err)
+
+    portions = [["那只狗"], ["那只狗"], ["那只狗"] * 3, ["那只狗"] * 3, ["那只狗"] * 25, ["那只狗"]]
+    monkeypatch.setattr(translate_command, "source_lines", lambda *_: iter(portions))
+    assert told(translate(stdin=b"")) == [
+        "line 1: only",
+        "line 2: only",
+        *("line 3: only", "such lines so far: 3"),
+        *("line 9: only", "such lines so far: 31"),
+        "line 34: only",
+    ]
+    file = write_lines(tmp_path / "in", [line for lines in portions for line in lines])
+    assert told(translate("--input", file)) == [
+        "line 1: only",
+        *("line 9: only", "such lines so far: 33"),
+    ]
 
 
 def test_lines_that_arrive_together_are_translated_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

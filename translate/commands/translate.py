@@ -27,6 +27,7 @@ from translate.system.paths import exists, resolved
 if TYPE_CHECKING:
     from translate.config.decoding import DecodingConfig
     from translate.data.lines import Text
+    from translate.line_warnings import LineWarnings
     from translate.translator import Translation, Translator
 
 SCORING_SETTINGS = {"max_source", "batch_tokens"}  # settings of the section `decoding` that --score has, too
@@ -82,6 +83,7 @@ def translate(args: argparse.Namespace) -> None:
     """Read, translate or score, and write: one line for each line of input or, with --n-best, up to n rows."""
     from translate.data.corpora import corpora_of
     from translate.data.corpus import divergence
+    from translate.line_warnings import LineWarnings
     from translate.system.allocation import keep_memory, release_memory
     from translate.translator import Translator
 
@@ -103,12 +105,13 @@ def translate(args: argparse.Namespace) -> None:
     typing = source is None and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         log.info("type a sentence and press Enter; Ctrl-D quits")
-    number = 0
+    number, warnings = 0, LineWarnings()
     with open_output(args.output) as output, progress(shown=bool(args.output) and not typing) as count:
         for lines in source_lines(source, translator.device):
             if args.unknown:
                 report_unknown(translator, lines, number + 1)
-            output.writelines(task.rows(lines, number + 1))
+            by_hand = source is None and len(lines) == 1  # Whoever writes line by line reads what is said of each.
+            output.writelines(task.rows(lines, number + 1, None if by_hand else warnings))
             output.flush()
             number += len(lines)
             count(len(lines))
@@ -124,9 +127,9 @@ class Translating:
         self.columns = n_best_labels if translator.predicts_labels else n_best_rows
         self.truncated = 0
 
-    def rows(self, lines: list[str], first: int) -> Iterator[str]:
+    def rows(self, lines: list[str], first: int, warnings: "LineWarnings | None") -> Iterator[str]:
         """What is printed for these lines, the first of which has the number `first`."""
-        found = self.translator.n_best(lines, self.n_best or 1, self.settings, first_line=first)
+        found = self.translator.n_best(lines, self.n_best or 1, self.settings, first_line=first, warnings=warnings)
         for number, hypotheses in enumerate(found, first):
             yield from self.columns(number, hypotheses) if self.n_best else [f"{hypotheses[0].text}\n"]
             self.truncated += not hypotheses[0].finished
@@ -143,12 +146,12 @@ class Scoring:
         self.translator, self.settings, self.path = translator, settings, path
         self.given, self.rest = given, iter(given)
 
-    def rows(self, lines: list[str], first: int) -> Iterator[str]:
+    def rows(self, lines: list[str], first: int, warnings: "LineWarnings | None") -> Iterator[str]:
         """What is printed for these lines, the first of which has the number `first`."""
         given = list(islice(self.rest, len(lines)))
         if len(given) < len(lines):
             raise unequal(self.path, self.given, "fewer than the input")
-        figures = self.translator.log_probabilities(lines, given, self.settings, first_line=first)
+        figures = self.translator.log_probabilities(lines, given, self.settings, first_line=first, warnings=warnings)
         return (f"{figure:.4f}\n" for figure in figures)
 
     def end(self, lines: int) -> None:
