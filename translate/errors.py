@@ -4,6 +4,11 @@ Each carries one complete message: what is wrong, where, and what to do about it
 without a traceback and exit with status 2. Anything else that goes wrong is a bug and keeps its traceback.
 """
 
+import errno
+
+# The numbers of an OSError because of a full disk, a quota (not on Windows), or a limit of the size of files.
+NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", None), errno.EFBIG)
+
 
 class TranslateError(Exception):
     """Base of all errors that a user can cause and fix."""

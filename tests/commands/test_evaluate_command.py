@@ -548,9 +548,9 @@ def test_a_report_that_cannot_be_written(
     assert said.code == 2
     assert said.out.startswith("BLEU ")  # The scores are not lost.
     assert (
-        f"error: cannot write {tmp_path}/report.json: No space left on device; name another file with --json\n"
-        in said.err
-    )
+        f"error: cannot write {tmp_path}/report.json: No space left on device; free some space, or name another file "
+        "with --json\n"
+    ) in said.err
     monkeypatch.undo()
     assert call(main, *arguments, tmp_path / "report.json").code == 0  # Nothing is in the way of another attempt.
 

@@ -357,7 +357,7 @@ def test_an_interrupted_write_leaves_nothing(
     if isinstance(interruption, OSError):
         assert str(caught.value) == (
             f"cannot write to the cache folder {tmp_path}: No space left on device; "
-            "name another folder: data.cache=FOLDER"
+            "free some space, or name another folder: data.cache=FOLDER"
         )
     assert contents(tmp_path) == before
     assert len(cache.dataset(TRAIN)) == 3

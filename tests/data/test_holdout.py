@@ -21,6 +21,7 @@ from translate.system.files import atomic_file
 
 SOURCE = [f"Satz {n}" for n in range(100)]
 TARGET = [f"sentence {n}" for n in range(100)]
+FULL = r"^cannot write .*: No space left on device; free some space, or choose another --folder$"
 
 
 def test_every_pair_is_in_one_split() -> None:
@@ -149,7 +150,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
             raise OSError(28, "No space left on device")
 
     splits = {"train": np.array([0]), "val": np.array([1])}
-    with pytest.raises(DataError, match=r"^cannot write .*: No space left on device; choose another --folder$"):
+    with pytest.raises(DataError, match=FULL):
         write_splits(new_files(tmp_path, splits, ("de", "en")), {"de": SOURCE[:2], "en": Fails(TARGET[:2])}, splits)
     assert list(tmp_path.iterdir()) == []
 
@@ -172,7 +173,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_no_file(
 
     monkeypatch.setattr(holdout, "atomic_open", opened)
     splits = {"train": np.array([0]), "val": np.array([1]), "test": np.array([2])}
-    with pytest.raises(DataError, match=r"^cannot write .*: No space left on device; choose another --folder$"):
+    with pytest.raises(DataError, match=FULL):
         write_splits(new_files(tmp_path, splits, ("de", "en")), {"de": SOURCE[:3], "en": TARGET[:3]}, splits)
     assert list(tmp_path.iterdir()) == []
 

@@ -137,9 +137,11 @@ def test_states_that_cannot_be_seen_are_not_missing(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("name", [".", "states"])
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+@pytest.mark.parametrize(
+    ("number", "remedy"), [(errno.EACCES, ""), (errno.EROFS, ""), (errno.ENOSPC, "free some space, or ")]
+)
 def test_a_folder_that_cannot_be_written_to_is_noticed_first(
-    number: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, remedy: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(dir: Path) -> AbstractContextManager[None]:
         if dir == tmp_path / name:
@@ -149,7 +151,8 @@ def test_a_folder_that_cannot_be_written_to_is_noticed_first(
     monkeypatch.setattr("translate.runs.folder.TemporaryFile", refuse)
     with pytest.raises(CheckpointError) as caught:
         RunFolder(tmp_path).make()
-    assert str(caught.value) == f"cannot write to {tmp_path}: {os.strerror(number)}; choose another folder: output=…"
+    what = f"cannot write to {tmp_path}: {os.strerror(number)}"
+    assert str(caught.value) == f"{what}; {remedy}choose another folder: output=…"
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "snapshots/a.safetensors", "test.json"])

@@ -17,11 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from translate.commands.signals import CtrlC
-from translate.errors import TranslateError
+from translate.errors import NO_ROOM, TranslateError
 from translate.system.terminal import PrintableFormatter, printable
-
-# A full disk, a quota, a limit of the size of files (not on Windows).
-NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", None), errno.EFBIG)
 
 # How many objects Python makes before it searches for garbage. Those of PyTorch's and spaCy's modules, some 200,000,
 # all stay; with Python's own number of 700, searching them again and again takes an eighth of the time of their import.

@@ -30,7 +30,8 @@ class MetricsLog:
 
         If the file lacks rows, as after a power failure, an incomplete row at its end is dropped, too.
         """
-        self._writing = partial(writing, path, CheckpointError, "free some space, and continue with --resume")
+        remedy = "move the folder of the run (output=…), and continue with --resume"
+        self._writing = partial(writing, path, CheckpointError, remedy)
         with writing(path, CheckpointError, "choose another folder: output=…"):
             self._file = path.open("ab", buffering=0)
             kept = path.read_bytes()[:keep_bytes]
