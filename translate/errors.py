@@ -6,8 +6,8 @@ without a traceback and exit with status 2. Anything else that goes wrong is a b
 
 import errno
 
-# The numbers of an OSError because of a full disk, a quota (not on Windows), or a limit of the size of files.
-NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", None), errno.EFBIG)
+# The numbers of an OSError because of a full disk, or of a quota (not on Windows).
+DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", None))
 
 
 class TranslateError(Exception):

@@ -138,7 +138,8 @@ def test_states_that_cannot_be_seen_are_not_missing(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("name", [".", "states"])
 @pytest.mark.parametrize(
-    ("number", "remedy"), [(errno.EACCES, ""), (errno.EROFS, ""), (errno.ENOSPC, "free some space, or ")]
+    ("number", "remedy"),
+    [(errno.EACCES, ""), (errno.EROFS, ""), (errno.EFBIG, ""), (errno.ENOSPC, "free some space, or ")],
 )
 def test_a_folder_that_cannot_be_written_to_is_noticed_first(
     number: int, remedy: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

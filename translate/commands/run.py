@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from translate.commands.signals import CtrlC
-from translate.errors import NO_ROOM, TranslateError
+from translate.errors import DISK_FULL, TranslateError
 from translate.system.terminal import PrintableFormatter, printable
 
 # How many objects Python makes before it searches for garbage. Those of PyTorch's and spaCy's modules, some 200,000,
@@ -92,7 +92,7 @@ def code_and_message(error: BaseException, *, interrupted: bool) -> tuple[int, s
         case BrokenPipeError() | ConnectionResetError():  # The reader of our output has left, as `head` does.
             return 141, ""
         case OSError():
-            if error.errno not in NO_ROOM:
+            if error.errno not in (*DISK_FULL, errno.EFBIG):  # the latter by a limit of the size of files
                 return None
             full = error.errno == errno.ENOSPC
             return 2, "error: the disk is full" if full else f"error: cannot write: {error.strerror}"

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
-from translate.errors import NO_ROOM, TranslateError
+from translate.errors import DISK_FULL, TranslateError
 
 log = logging.getLogger("translate")
 
@@ -73,7 +73,7 @@ def writing(place: Path | str, kind: type[TranslateError], remedy: str) -> Itera
     try:
         yield
     except OSError as error:
-        room = "free some space, or " if error.errno in NO_ROOM else ""
+        room = "free some space, or " if error.errno in DISK_FULL else ""
         raise kind(f"cannot write {place}: {error.strerror}; {room}{remedy}") from error
 
 
