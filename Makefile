@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # The slow tests start processes of their own, some with models that take gigabytes: at most two at a time, from
 # different files.
-FAST := -m 'not slow' --numprocesses auto --maxprocesses 4
+FAST := -m 'not slow' --numprocesses auto --maxprocesses 4 --dist worksteal
 SLOW := -m slow --numprocesses auto --maxprocesses 2 --dist loadfile
 
 # Some containers set it, and then every process that the tests start compiles the package again.

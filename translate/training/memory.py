@@ -5,7 +5,7 @@ Sizes are in bytes, for one process.
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import unwrap
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn, optim
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from translate.config.training import TrainingConfig
 
@@ -35,10 +34,11 @@ class TensorMemory(TorchDispatchMode):
         self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        before = {storage._cdata for storage in storages((args, kwargs))}  # shared by views and in-place results
-        result = function(*args, **(kwargs or {}))
-        for storage in storages(result):
-            if storage._cdata not in before and storage._cdata not in self._alive:
+        kwargs = kwargs or {}
+        given = {storage._cdata for storage in storages((args, *kwargs.values()))}  # shared by views, or written to
+        result = function(*args, **kwargs)
+        for storage in storages((result,)):
+            if storage._cdata not in given and storage._cdata not in self._alive:
                 self._add(storage)
         return result
 
@@ -61,9 +61,13 @@ class TensorMemory(TorchDispatchMode):
 TensorMemory.__torch_dispatch__ = unwrap(TensorMemory.__torch_dispatch__)  # type: ignore[method-assign]
 
 
-def storages(values: Any) -> Iterable[torch.UntypedStorage]:
-    """The memory of each tensor in `values`, however deeply nested."""
-    return (value.untyped_storage() for value in tree_leaves(values) if isinstance(value, Tensor))
+def storages(values: Iterable[Any]) -> Iterator[torch.UntypedStorage]:
+    """The memory of each tensor among `values`, or in a list or tuple there."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value.untyped_storage()
+        elif isinstance(value, (list, tuple)):
+            yield from storages(value)
 
 
 @dataclass(frozen=True)
