@@ -21,7 +21,8 @@ from tiny_project import Call, Outcome, Project, write_lines
 from translate.commands import spawn, train
 from translate.commands.train import main
 from translate.config.loading import load_config
-from translate.errors import CheckpointError
+from translate.distributed.processes import Processes
+from translate.errors import CheckpointError, ConfigError
 from translate.model_file import SavedModel
 from translate.runs.folder import RunFolder
 from translate.runs.result import BestModel
@@ -329,6 +330,23 @@ def test_a_run_cut_off_before_its_first_state_begins_anew(
     refused(run("training.max_steps=2"), kept)
     refused(run("--resume-or-start", "training.max_steps=3"), kept)  # Perhaps somebody else's model.
     assert run("--resume-or-start", "training.max_steps=2").code == 0
+
+
+def test_processes_need_the_same_options(untrained: Project) -> None:
+    """Otherwise each would ask the others for something else, and wait for them."""
+    given: set[float] = set()
+
+    class Disagreeing(Processes):
+        def agree_on(self, number: float) -> bool:
+            given.add(number)
+            return False
+
+    for options in ([], ["--resume"], ["--resume-or-start"], ["--overwrite"]):
+        args = train.parse(["--config", str(untrained.config), *options])
+        with pytest.raises(ConfigError, match=r"different options; give all of them --resume, .*or none"):
+            train.train_as(args, load_config(untrained.config), Disagreeing())
+    assert len(given) == 4
+    assert not untrained.model.parent.exists()
 
 
 def test_a_finished_run_without_states_stays(run: Run, untrained: Project) -> None:

@@ -304,6 +304,17 @@ def header(path: Path) -> None:
     path.write_bytes(b"[" * 10**6 if path.suffix == ".json" else content)
 
 
+def test_what_another_user_keeps_private_is_made_anew_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Opened(tmp_path).dataset(TRAIN)
+    entry = min(tmp_path.glob("codecs-*.json"))
+    permissions = entry.stat().st_mode
+    cut_off(entry)
+    entry.chmod(0o600)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != entry)  # root may read everything
+    Opened(tmp_path)
+    assert entry.stat().st_mode == permissions
+
+
 @pytest.mark.parametrize("damage", [cut_off, empty, flip, header, other_json, forged, Path.unlink])
 @pytest.mark.parametrize("files", ["codecs-*.json", "text-*.json", "*.npy"])
 def test_a_damaged_entry_is_made_anew_and_said_once(

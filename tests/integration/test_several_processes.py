@@ -377,6 +377,16 @@ sys.exit(main())
     assert "".join(said).count("error: ") == 1
 
 
+def test_what_the_first_alone_refuses_is_said_once(tiny: TinyProject) -> None:
+    """While the other one waits for it, and would say that a process has ended."""
+    train(tiny.config("training.max_steps=1"))
+    script = (ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml", "training.max_steps=1")
+    codes, said = ended(launch(2, *script, folder=tiny.folder), tiny.folder)
+    assert codes == [2, 2], said
+    (error,) = (line for line in "".join(said).split("\n") if line.startswith("error: "))
+    assert "already holds a run" in error
+
+
 @pytest.mark.parametrize("setting", ["training.max_steps=4", "training.optimizer.lr=0.1", "data.valid=train"])
 def test_different_settings_or_text_are_refused_by_all(setting: str, tiny: TinyProject) -> None:
     tiny.config()

@@ -61,6 +61,16 @@ def test_the_newest_run_may_lie_deeper(tmp_path: Path, monkeypatch: pytest.Monke
     assert newest_model() == newest.model
 
 
+def test_of_runs_that_finished_at_the_same_time_it_is_always_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As copies may all have the time of copying."""
+    monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
+    for name in "aghcbfde":
+        finished_run(tmp_path / "checkpoints" / name)
+    assert newest_model().parent.name == "h"
+
+
 def test_the_newest_run_may_be_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("translate.system.paths.project_root", lambda: tmp_path)
     run = finished_run(tmp_path / "large disk" / "run")

@@ -128,6 +128,12 @@ def train_as(args: argparse.Namespace, config: "Config", processes: "Processes")
     from translate.pipeline import train_together
     from translate.runs.folder import RunFolder, is_found
 
+    # What each process asks of the others below depends on them.
+    if not processes.agree_on(args.resume + 2 * args.resume_or_start + 4 * args.overwrite):
+        raise ConfigError(
+            "the processes of this run were started with different options; give all of them --resume, "
+            "--resume-or-start, --overwrite, or none of these"
+        )
     run_folder = RunFolder.of(config)
     check_folder(args, run_folder)
     try:

@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import json
 import logging
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -193,8 +194,12 @@ class CorpusCache:
     @contextmanager
     def _new_file(self, name: str) -> Iterator[BinaryIO]:
         """A file to write, which gets this name in the folder once it is complete."""
-        with self._writing(), atomic_open(self._folder / name) as file:
-            yield file
+        path = self._folder / name
+        with self._writing():
+            if path.exists() and not os.access(path, os.R_OK):
+                path.unlink()  # It is of another user, and the new one would get its permissions.
+            with atomic_open(path) as file:
+                yield file
 
 
 def _text_name(codecs: Codecs, text: TextPair) -> str:

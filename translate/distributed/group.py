@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -165,6 +166,10 @@ class Group(Processes):
 
     def await_last_message(self) -> None:
         """Wait until a failure has been reported: torchrun kills all processes as soon as one exits with an error."""
+        if self.failed and self._outlived and dist.is_initialized():
+            # The others may be waiting for this process: once it is gone, they ask whether to report that. In a thread,
+            # because it may wait in turn.
+            threading.Thread(target=dist.destroy_process_group, daemon=True).start()
         with suppress(RuntimeError):
             if self._last_word:
                 self._store.set("translate/end", "")

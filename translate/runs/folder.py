@@ -258,4 +258,4 @@ def newest_model() -> Path:
         raise CheckpointError(
             f"no finished run under {folder}; train one with: {train}, or name a model file with --checkpoint FILE"
         )
-    return max(finished, key=lambda run: run.finished.stat().st_mtime).model
+    return max(finished, key=lambda run: (run.finished.stat().st_mtime_ns, run.path)).model
