@@ -34,6 +34,7 @@ from translate.commands.run import run
 from translate.commands.streams import open_output
 from translate.commands.translate import refuse_to_replace
 from translate.data.corpora import corpora_of
+from translate.data.corpus import TextInMemory
 from translate.data.lines import read_lines
 from translate.data.splits import open_split
 from translate.errors import ConfigError
@@ -85,10 +86,16 @@ def gather(source: list[str], systems: list[Translator], reverse: Translator | N
     return Candidates(
         np.array(lines),
         texts,
-        np.mean([system.log_probabilities(sources, texts) for system in systems], axis=0),
-        np.maximum(reverse.log_probabilities(texts, sources), IMPOSSIBLE) if reverse else np.zeros(len(texts)),
+        np.mean([log_probabilities(system, sources, texts) for system in systems], axis=0),
+        np.maximum(log_probabilities(reverse, texts, sources), IMPOSSIBLE) if reverse else np.zeros(len(texts)),
         [[bests[0].text for bests in offer] for offer in offers],
     )
+
+
+def log_probabilities(system: Translator, sources: list[str], targets: list[str]) -> list[float]:
+    """Those of each target given its source; without warnings, which would count candidates as lines."""
+    ids = system.saved.source.encode(sources), system.saved.target.encode(targets)
+    return system.log_probabilities_of_ids(*ids, system.settings())
 
 
 def unique(texts: Iterable[str]) -> list[str]:
@@ -113,9 +120,11 @@ def p_value(system: list[str], baseline: list[str], references: list[str]) -> fl
 def main() -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
-    parser.add_argument("--system", action="append", required=True, help="a model file, or several separated by commas")
-    parser.add_argument("--reverse", help="a model of the other direction, or several")
+    parser.add_argument("--data", type=Path, required=True, help="a folder with val and test_2016_flickr")
+    parser.add_argument(
+        "--system", type=models, action="append", required=True, help="a model file, or several separated by commas"
+    )
+    parser.add_argument("--reverse", type=models, help="a model of the other direction, or several")
     parser.add_argument("--n-best", type=at_least(1), default=12)
     parser.add_argument("--input", type=Path, help="a file to translate with what was chosen")
     parser.add_argument("--output", type=Path, help="where to write its translations")
@@ -125,24 +134,53 @@ def main() -> int:
     return run(lambda: rerank(args))
 
 
+def models(names: str) -> list[str]:
+    """An option's value: files separated by commas."""
+    files = names.split(",")
+    if not all(files):
+        raise argparse.ArgumentTypeError(f"{names!r} has no name before or after a comma")
+    return files
+
+
+def load(files: list[str], languages: tuple[str, str] | None = None) -> Translator:
+    """A model or an ensemble. ConfigError if it does not translate, or not between these languages."""
+    system = Translator.load(files)
+    if system.predicts_labels:
+        raise ConfigError(f"{','.join(files)} labels text; give models that translate")
+    own = system.saved.languages
+    if languages not in (None, own):
+        raise ConfigError(f"{','.join(files)} translates {' to '.join(own)}; give models for {' to '.join(languages)}")
+    return system
+
+
 def rerank(args: argparse.Namespace) -> None:
     """Translate, choose on val, and print the table."""
     keep_memory()
-    models = [name for names in (*args.system, args.reverse) if names for name in names.split(",")]
-    refuse_to_replace(args.output, {"the model": map(Path, models), "the text to translate": [args.input]})
+    files = [Path(file) for names in (*args.system, args.reverse or ()) for file in names]
+    refuse_to_replace(args.output, {"the model": files, "the text to translate": [args.input]})
     source = read_lines(args.input) if args.input else []  # first, so that a wrong name shows at once
-    systems = [Translator.load(names.split(",")) for names in args.system]
-    for name, system in zip(args.system, systems, strict=True):
-        if system.predicts_labels:
-            raise ConfigError(f"{name} labels text; give models that translate")
-    data = systems[0].config.data.model_copy(update={"root": args.data})
+    first = load(args.system[0])
+    languages = first.saved.languages
+    systems = [first, *(load(names, languages) for names in args.system[1:])]
+    reverse = load(args.reverse, languages[::-1]) if args.reverse else None
+    data = first.config.data.model_copy(update={"root": args.data})
     refuse_to_replace(args.output, {"a file of --data": corpora_of(data).files()})
-    reverse = Translator.load(args.reverse.split(",")) if args.reverse else None
     assert data.target is not None
     texts = {
         split: open_split(args.data, split, data.source, data.target).in_memory()
         for split in ("val", "test_2016_flickr")
     }
+    with open_output(args.output) as output:  # already, so that a file that cannot be written shows at once
+        settings = choose(texts, args, systems, reverse)
+        if args.input:
+            lines = gather(source, systems, reverse, args.n_best).choose(*settings)
+            output.writelines(f"{line}\n" for line in lines)
+
+
+def choose(
+    texts: dict[str, TextInMemory], args: argparse.Namespace, systems: list[Translator], reverse: Translator | None
+) -> tuple[float, float]:
+    """A and W, as val says; prints the table."""
     found = {split: gather(text.source, systems, reverse, args.n_best) for split, text in texts.items()}
 
     def bleu(split: str, translations: list[str]) -> float:
@@ -150,7 +188,8 @@ def rerank(args: argparse.Namespace) -> None:
 
     grid = [(exponent, weight) for exponent in EXPONENTS for weight in (REVERSE_WEIGHTS if reverse else (0.0,))]
     settings = max(grid, key=lambda values: bleu("val", found["val"].choose(*values)))
-    firsts = {name: [found[split].firsts[i] for split in texts] for i, name in enumerate(args.system)}
+    names = [",".join(files) for files in args.system]
+    firsts = {name: [found[split].firsts[i] for split in texts] for i, name in enumerate(names)}
     chosen = [found[split].choose(*settings) for split in texts]
     print(f"{'':<44}{'val':>8}{'test_2016_flickr':>20}")
     for name, translations in (*firsts.items(), (f"chosen, A = {settings[0]:g}, W = {settings[1]:g}", chosen)):
@@ -159,10 +198,7 @@ def rerank(args: argparse.Namespace) -> None:
     best = max(firsts.values(), key=lambda translations: bleu("val", translations[0]))
     values = [p_value(c, b, text.target) for c, b, text in zip(chosen, best, texts.values(), strict=True)]
     print(f"{'p of chosen beside the best system on val':<44}{values[0]:>8.3f}{values[1]:>20.3f}")
-    if args.input:
-        with open_output(args.output) as output:
-            lines = gather(source, systems, reverse, args.n_best).choose(*settings)
-            output.writelines(f"{line}\n" for line in lines)
+    return settings
 
 
 if __name__ == "__main__":

@@ -530,18 +530,31 @@ def test_models_that_translate_together(tmp_path: Path) -> None:
     assert twice == alone[0].translate(["ein Hund bellt ."])
 
 
-@pytest.mark.parametrize(("source", "target"), [(ENGLISH, ENGLISH), (GERMAN, GERMAN)])
+def turned(codec: Codec) -> Codec:
+    """One that numbers its words otherwise."""
+    return replace(codec, vocabulary=Vocabulary(codec.vocabulary.words[::-1]))
+
+
+@pytest.mark.parametrize(("source", "target"), [(turned(GERMAN), ENGLISH), (GERMAN, turned(ENGLISH))])
 def test_models_of_another_vocabulary_do_not(source: Codec, target: Codec, tmp_path: Path) -> None:
     one, other = (tmp_path / f"{name}.safetensors" for name in ("one", "other"))
-    save_model(one)
-    saved = SavedModel.load(one)
-    SavedModel(saved.config, source, target, saved.weights, {}).save(other)
+    saved = SavedModel.load(save_model(one))
+    replace(saved, source=source, target=target).save(other)
     with pytest.raises(CheckpointError, match=r"other\.safetensors and .*one\.safetensors have different tokenizers"):
+        Translator.load([one, other], "cpu")
+
+
+def test_nor_do_models_of_other_languages(tmp_path: Path) -> None:
+    """Whose vocabularies may be the same: a joint one."""
+    one, other = (tmp_path / f"{name}.safetensors" for name in ("one", "other"))
+    saved = SavedModel.load(save_model(one))
+    replace(saved, source=ENGLISH, target=GERMAN).save(other)
+    expected = rf"{other} is for en to de, and {one} for de to en: an ensemble is for the same languages"
+    with pytest.raises(CheckpointError, match=expected):
         Translator.load([one, other], "cpu")
 
 
 def test_models_made_in_memory_need_the_same_vocabularies_too(tmp_path: Path) -> None:
     one = SavedModel.load(save_model(tmp_path / "model.safetensors"))
-    turned = replace(ENGLISH, vocabulary=Vocabulary(ENGLISH.vocabulary.words[::-1]))
     with pytest.raises(ValueError, match="models with different tokenizers or vocabularies cannot form an ensemble"):
-        Translator(one, replace(one, target=turned))
+        Translator(one, replace(one, target=turned(ENGLISH)))

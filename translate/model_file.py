@@ -37,6 +37,11 @@ class SavedModel:
         return Codecs(self.source, self.target)
 
     @property
+    def languages(self) -> tuple[str, str]:
+        """The codes of the languages that it translates from and to."""
+        return self.source.language, self.target.language
+
+    @property
     def longest_source(self) -> int:
         """How many tokens the sources had at most from which the model has learned, as far as that is known."""
         return int(self.about.get("longest_source", self.config.data.filter.max_tokens))

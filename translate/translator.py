@@ -72,7 +72,7 @@ class Translator:
 
         Raises:
             ValueError: no file is given.
-            CheckpointError: a file is missing or damaged, or the models do not have the same vocabularies.
+            CheckpointError: a file is missing or damaged, or the models have different languages or vocabularies.
             ConfigError: the device is not available.
             TrainingError: the device has no room for the weights.
         """
@@ -86,6 +86,11 @@ class Translator:
             for each, other in zip(paths[1:], others, strict=True):
                 if other.target.holds_labels != first.target.holds_labels:
                     raise CheckpointError(f"{each} and {paths[0]} are of two kinds: one translates, the other labels")
+                if other.languages != first.languages:
+                    raise CheckpointError(
+                        f"{each} is for {' to '.join(other.languages)}, and {paths[0]} for "
+                        f"{' to '.join(first.languages)}: an ensemble is for the same languages"
+                    )
                 if (other.source, other.target) != (first.source, first.target):
                     raise CheckpointError(
                         f"{each} and {paths[0]} have different tokenizers or vocabularies, and cannot form an "

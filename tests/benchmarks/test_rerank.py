@@ -1,12 +1,16 @@
 """Which translation benchmarks/rerank.py chooses."""
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rerank import Candidates, main, p_value, unique
-from saved_models import save_model
+from saved_models import ENGLISH, GERMAN, save_model
+
+from translate.model_file import SavedModel
 
 CANDIDATES = Candidates(
     lines=np.array([0, 0, 0, 1, 1]),
@@ -53,15 +57,51 @@ def test_no_model_is_replaced_by_its_translations(
     assert f"error: the translations would overwrite the model {output}" in capsys.readouterr().err
 
 
-def test_no_text_of_the_corpus_is_replaced_by_translations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = save_model(tmp_path / "model.safetensors")
+@pytest.fixture
+def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What is said to these arguments, before anything is translated."""
     for name in ("text", "val.de", "val.en", "test_2016_flickr.de", "test_2016_flickr.en"):
         (tmp_path / name).write_text("Hund .\n", encoding="utf-8")
-    output = tmp_path / "val.en"
-    files = ["--data", str(tmp_path), "--input", str(tmp_path / "text"), "--output", str(output)]
-    monkeypatch.setattr(sys, "argv", ["rerank.py", "--system", str(model), *files])
-    assert main() == 2
-    assert f"error: the translations would overwrite a file of --data {output}" in capsys.readouterr().err
+    monkeypatch.setattr("rerank.choose", lambda *_: pytest.fail("it has begun"))
+
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["rerank.py", "--data", str(tmp_path), *arguments])
+        assert main() == 2
+        return capsys.readouterr().err
+
+    return run
+
+
+def test_models_of_the_wrong_direction_are_refused(refusal: Callable[..., str], tmp_path: Path) -> None:
+    forward, backward = str(tmp_path / "forward.safetensors"), str(tmp_path / "backward.safetensors")
+    saved = SavedModel.load(save_model(Path(forward)))
+    replace(saved, source=ENGLISH, target=GERMAN).save(backward)
+    expected = f"error: {backward} translates en to de; give models for de to en\n"
+    assert refusal("--system", forward, "--system", backward) == expected
+    expected = f"error: {forward},{forward} translates de to en; give models for en to de\n"
+    assert refusal("--system", forward, "--reverse", f"{forward},{forward}") == expected
+
+
+def test_where_nothing_can_be_written_nothing_is_translated(refusal: Callable[..., str], tmp_path: Path) -> None:
+    model = str(save_model(tmp_path / "model.safetensors"))
+    said = refusal("--system", model, "--input", str(tmp_path / "text"), "--output", str(tmp_path))
+    assert said == f"error: cannot write {tmp_path}: Is a directory; name another file: --output FILE\n"
+
+
+@pytest.mark.parametrize("names", ["", "a,", ",b"])
+def test_names_between_commas_are_not_empty(
+    names: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["rerank.py", "--data", ".", "--system", "a", "--reverse", names])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert f"argument --reverse: {names!r} has no name before or after a comma" in capsys.readouterr().err
+
+
+def test_no_text_of_the_corpus_is_replaced_by_translations(refusal: Callable[..., str], tmp_path: Path) -> None:
+    model, output = str(save_model(tmp_path / "model.safetensors")), tmp_path / "val.en"
+    said = refusal("--system", model, "--input", str(tmp_path / "text"), "--output", str(output))
+    assert (
+        said == f"error: the translations would overwrite a file of --data {output}; name another file: --output FILE\n"
+    )
     assert output.read_text(encoding="utf-8") == "Hund .\n"

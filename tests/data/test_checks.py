@@ -231,12 +231,23 @@ def test_a_tenth_of_pairs_that_repeat_others(
 def test_rows_of_a_table(rows: int, warned: bool, turned: bool, caplog: pytest.LogCaptureFixture) -> None:
     sides = [f"a{number}\tb" for number in range(rows)] + ["a"] * (10 - rows), [f"b{number}" for number in range(10)]
     source, target = sides[::-1] if turned else sides
-    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), TextPair("val", ["c"], ["d"], "3", "4", "x"))
+    valid = TextPair("val", ["c"], ["d"], "3", "4", "x")
+    warn_of_copies(TextPair("train", source, target, "1", "2", "x"), valid, filters=ParallelFilterConfig())
     expected = [
         f"train: {rows} of 10 pairs have a tab on one side, which may be the rows of a table with the other side in "
         "them; cut -f1 FILE prints the first column"
     ]
     assert caplog.messages == (expected if warned else [])
+
+
+def test_labelled_text_with_more_columns(caplog: pytest.LogCaptureFixture) -> None:
+    """The first of which is the label, and has been cut off."""
+    train = TextPair("train", ["a\tb", "c\td"], ["x", "y"], "1", "2", "x", unit="texts")
+    warn_of_copies(train, TextPair("val", ["c"], ["x"], "3", "4", "x", unit="texts"))
+    assert caplog.messages == [
+        "train: 2 of 2 texts have a tab in them, which may begin a further column; cut -f1,2 FILE prints label and "
+        "text alone"
+    ]
 
 
 @pytest.mark.parametrize(("pairs", "warned"), [(100, True), (101, False)])

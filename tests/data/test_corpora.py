@@ -53,6 +53,20 @@ def test_each_text_is_told_once(train: Any, told: list[str], tmp_path: Path, cap
     assert [message.partition(",")[0] for message in caplog.messages] == told
 
 
+@pytest.mark.parametrize("swapped", ["a", "b", None])
+def test_a_corpus_with_swapped_sides_among_several(
+    swapped: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it may happen to back-translations."""
+    for name in "ab":
+        for language, word in (("de", "Satz"), ("en", "sentence")):
+            word = {"Satz": "sentence", "sentence": "Satz"}[word] if name == swapped else word
+            (tmp_path / f"{name}.{language}").write_text(f"{word} {name}\n" * 100, encoding="utf-8")
+    corpora_of(ParallelDataConfig(root=tmp_path, train=["a", "b"])).open_train()
+    expected = "the source of b has the words of the target of a, and its target those of the source: one of the two "
+    assert [message.startswith(expected) for message in caplog.messages] == [True] * (swapped is not None)
+
+
 def test_test_pairs_that_are_trained_on_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     texts = {"train": "a\nb\n", "val": "c\n", "test_1": "b\nc\n", "newstest": "d\n", "test_2": "", "train_small": "a\n"}
     for split, lines in texts.items():

@@ -68,20 +68,20 @@ def check_variety(text: TextPair) -> None:
         log.warning("%s: the label %r of line 1 occurs only there: is it a header?", text.name, first)
 
 
-def warn_of_swapped_sides(train: TextPair, valid: TextPair) -> None:
-    """Warn if the words of each side of the validation text are mostly those of the other side of the training text."""
-    if min(len(train.source), len(valid.source)) < MIN_PAIRS:
+def warn_of_swapped_sides(text: TextPair, further: TextPair) -> None:
+    """Warn if the words of each side of a further text are mostly those of the other side of the first."""
+    if min(len(text.source), len(further.source)) < MIN_PAIRS:
         return
-    sources, targets = set(_first_words(train.source)), set(_first_words(train.target))
-    for side, own, other in ((valid.source, sources, targets), (valid.target, targets, sources)):
+    sources, targets = set(_first_words(text.source)), set(_first_words(text.target))
+    for side, own, other in ((further.source, sources, targets), (further.target, targets, sources)):
         words = _first_words(side)
         if 2 * sum(word in own for word in words) >= sum(word in other for word in words):
             return
     log.warning(
         "the source of %s has the words of the target of %s, and its target those of the source: one of the two "
         "texts has its sides swapped",
-        valid.name,
-        train.name,
+        further.name,
+        text.name,
     )
 
 
@@ -119,7 +119,9 @@ def warn_of_copies(
         warn(
             found.tables,
             "have a tab on one side, which may be the rows of a table with the other side in them; cut -f1 FILE prints "
-            "the first column",
+            "the first column"
+            if filters
+            else "have a tab in them, which may begin a further column; cut -f1,2 FILE prints label and text alone",
         )
     if found.identical and found.identical >= pairs * MIN_IDENTICAL and not (filters and filters.identical):
         drop = "; data.filter.identical=true drops them" if filters else ""
