@@ -53,18 +53,21 @@ def test_each_text_is_told_once(train: Any, told: list[str], tmp_path: Path, cap
     assert [message.partition(",")[0] for message in caplog.messages] == told
 
 
-@pytest.mark.parametrize("swapped", ["a", "b", None])
-def test_a_corpus_with_swapped_sides_among_several(
-    swapped: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As it may happen to back-translations."""
-    for name in "ab":
-        for language, word in (("de", "Satz"), ("en", "sentence")):
-            word = {"Satz": "sentence", "sentence": "Satz"}[word] if name == swapped else word
-            (tmp_path / f"{name}.{language}").write_text(f"{word} {name}\n" * 100, encoding="utf-8")
-    corpora_of(ParallelDataConfig(root=tmp_path, train=["a", "b"])).open_train()
-    expected = "the source of b has the words of the target of a, and its target those of the source: one of the two "
-    assert [message.startswith(expected) for message in caplog.messages] == [True] * (swapped is not None)
+@pytest.mark.parametrize("swapped", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("tag", ["", "<2en> "])
+def test_corpora_with_swapped_sides(swapped: str, tag: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As it may happen to back-translations; on purpose, sources have a tag."""
+    for name in ("a", "b", "few", "val"):
+        for language, turned in (("de", "en"), ("en", "de")):
+            word = {"de": "Satz", "en": "Sentence"}[turned if name in swapped else language]
+            mark = tag if language == "de" and name in swapped else ""
+            lines = "".join(f"{mark}{word} {word} {word} {number}\n" for number in range(99 if name == "few" else 100))
+            (tmp_path / f"{name}.{language}").write_text(lines, encoding="utf-8")
+    text = corpora_of(ParallelDataConfig(root=tmp_path, train=["few", "a", "b"]))
+    text.read_valid(text.open_train())
+    expected = f"the source of val has the words of the target of {', '.join(swapped)}, and its target those of the "
+    warnings = [message for message in caplog.messages if "the words of" in message]
+    assert [message.startswith(expected) for message in warnings] == [True] * bool(swapped and not tag)
 
 
 def test_test_pairs_that_are_trained_on_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -452,8 +452,11 @@ def test_a_process_of_torchrun_that_is_killed_ends_all_and_the_run_goes_on_in_on
     errors = [line for line in said.split("\n") if line.startswith("error: ")]
     assert errors == [HAS_DIED], said
     saved = newest_state(RunFolder(tiny.folder / "run"))[1]["step"]
-    run = train(tiny.config(*ENDLESS, f"training.max_steps={saved + 5}"), resume=True)
-    assert newest_state(run)[1]["step"] == saved + 5
+    more = f"training.max_steps={saved + 5}"
+    with started(tiny, *ENDLESS, more, "--resume") as alone:
+        _, said = alone.communicate(timeout=200)
+    assert alone.returncode == 0, said
+    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == saved + 5
 
 
 def test_a_signal_to_torchrun_and_its_processes_at_once_saves_the_run(tiny: TinyProject) -> None:

@@ -5,7 +5,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -68,27 +68,46 @@ def check_variety(text: TextPair) -> None:
         log.warning("%s: the label %r of line 1 occurs only there: is it a header?", text.name, first)
 
 
-def warn_of_swapped_sides(text: TextPair, further: TextPair) -> None:
-    """Warn if the words of each side of a further text are mostly those of the other side of the first."""
-    if min(len(text.source), len(further.source)) < MIN_PAIRS:
-        return
-    sources, targets = set(_first_words(text.source)), set(_first_words(text.target))
-    for side, own, other in ((further.source, sources, targets), (further.target, targets, sources)):
-        words = _first_words(side)
-        if 2 * sum(word in own for word in words) >= sum(word in other for word in words):
-            return
-    log.warning(
-        "the source of %s has the words of the target of %s, and its target those of the source: one of the two "
-        "texts has its sides swapped",
-        further.name,
-        text.name,
+def warn_of_swapped_sides(train: TextPair, valid: TextPair) -> None:
+    """Warn if the sides of the validation text, or of a corpus of the training text, are swapped."""
+    if swapped := [corpus.name for corpus in train.corpora or (train,) if _are_turned(corpus, valid)]:
+        log.warning(
+            "the source of %s has the words of the target of %s, and its target those of the source: one of the two "
+            "texts has its sides swapped",
+            valid.name,
+            ", ".join(swapped),
+        )
+
+
+def _are_turned(text: TextPair, other: TextPair) -> bool:
+    """Whether the words of each side of a text are mostly those of the other side of another.
+
+    Not if a word is in every source of one, and nowhere in the other: a tag, which tells a model of several languages
+    which one is wanted.
+    """
+    if min(len(text.source), len(other.source)) < MIN_PAIRS:
+        return False
+    source, target = _first_words(text.source), _first_words(text.target)
+    other_source, other_target = _first_words(other.source), _first_words(other.target)
+    sources, targets = set(chain(*source)), set(chain(*target))
+    for side, own, opposite in ((other_source, sources, targets), (other_target, targets, sources)):
+        words = list(chain(*side))
+        if 2 * sum(word in own for word in words) >= sum(word in opposite for word in words):
+            return False
+    return not (
+        _in_every_line(source) - set(chain(*other_source, *other_target))
+        or _in_every_line(other_source) - sources - targets
     )
 
 
-def _first_words(side: Iterable[str]) -> list[str]:
-    """The words of the first lines, or the characters of lines without spaces, as in Chinese."""
+def _first_words(side: Iterable[str]) -> list[list[str]]:
+    """The words of each of the first lines but blank ones, or the characters of one without spaces, as in Chinese."""
     lines = [line.lower().split() for line in islice(side, LINES_COMPARED)]
-    return [word for words in lines for word in (words if len(words) > 1 else "".join(words))]
+    return [words if len(words) > 1 else list("".join(words)) for words in lines if words]
+
+
+def _in_every_line(lines: Iterable[Sequence[str]]) -> set[str]:
+    return set.intersection(*map(set, lines))
 
 
 def warn_of_equal_sides(text: TextPair) -> None:

@@ -91,16 +91,12 @@ class ParallelCorpora:
     def open_train(self) -> TextPair:
         """The training pairs; Multi30k is downloaded first if its folder is missing and the config allows it.
 
-        Warns if the sides of one of several corpora are swapped.
-
         DataError if a file is missing or cannot be read, the two sides differ in length, or the download fails.
         """
         if self._wants_multi30k():
             download_multi30k(self.data.root)
         corpora = self.data.corpora
         texts = [logged(self._open(corpus), corpus.weight) for corpus in corpora]
-        for text in texts[1:]:
-            warn_of_swapped_sides(texts[0], text)
         if not isinstance(self.data.train, list) and corpora[0].weight == 1:
             return texts[0]
         joined = join_corpora(texts, [corpus.weight for corpus in corpora], [corpus.vocabulary for corpus in corpora])

@@ -35,6 +35,7 @@ class TextPair:
 
     Args:
         parts: the corpora or files that make up the text, in their order; none if it is a single one.
+        corpora: the texts that it was joined from, if any.
         vocabulary: the part of it that vocabularies are learned from, if that is not all of it.
     """
 
@@ -47,6 +48,7 @@ class TextPair:
     unit: str = "pairs"  # what messages count
     blank_end: int = 0  # blank lines at the end of both of its files, which do not belong to it
     parts: tuple[TextPart, ...] = ()
+    corpora: "tuple[TextPair, ...]" = ()
     vocabulary: "TextPair | None" = None
 
     def counted(self, number: int) -> str:

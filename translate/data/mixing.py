@@ -76,7 +76,8 @@ def join_corpora(texts: Sequence[TextPair], weights: Sequence[int], vocabulary: 
         for part in text.parts or (part_of(text),)
     )
     learned = [text for text, wanted in zip(texts, vocabulary, strict=True) if wanted]
-    return replace(_corpora(texts), parts=parts, vocabulary=None if len(learned) == len(texts) else _corpora(learned))
+    source = None if len(learned) == len(texts) else _corpora(learned)
+    return replace(_corpora(texts), parts=parts, corpora=tuple(texts), vocabulary=source)
 
 
 def part_of(text: TextPair) -> TextPart:
