@@ -75,9 +75,9 @@ def join_corpora(texts: Sequence[TextPair], weights: Sequence[int], vocabulary: 
         for text, weight in zip(texts, weights, strict=True)
         for part in text.parts or (part_of(text),)
     )
-    learned = [text for text, wanted in zip(texts, vocabulary, strict=True) if wanted]
-    source = None if len(learned) == len(texts) else _corpora(learned)
-    return replace(_corpora(texts), parts=parts, corpora=tuple(texts), vocabulary=source)
+    learned = [text for text, counts in zip(texts, vocabulary, strict=True) if counts]
+    wanted = None if len(learned) == len(texts) else _corpora(learned)
+    return replace(_corpora(texts), parts=parts, corpora=tuple(texts), vocabulary=wanted)
 
 
 def part_of(text: TextPair) -> TextPart:
