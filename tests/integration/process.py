@@ -20,7 +20,7 @@ from torch import Tensor
 from translate.config.loading import load_config
 from translate.data.batching import Batch
 from translate.distributed.group import Group
-from translate.errors import DataError
+from translate.errors import ConfigError, DataError
 from translate.evaluation.validation import Validator
 from translate.optimization.update import Update
 from translate.pipeline import train_together
@@ -33,15 +33,18 @@ def do_run(
     group: Group,
     config: Path,
     overrides: list[str],
+    own: list[list[str]] | None = None,
     resume: bool = False,
     stop: Any = None,
     fail: int | None = None,
     room: Any = None,
 ) -> None:
-    """A training, which a signal stops before the update [1] of process [0], where that is asked for.
+    """A training, for which each process may have overrides of its `own`.
 
+    Where that is asked for, a signal stops it before the update [1] of process [0].
     Or the validation with the number `fail` runs out of memory. Or process [0] has `room` for [1] tokens at a time.
     """
+    overrides = [*overrides, *(own[group.rank] if own else [])]
     with pytest.MonkeyPatch.context() as patch:
         if room is not None and room[0] == group.rank:
             patch.setattr(Update, "accumulate", with_room_for(room[1]))
@@ -58,6 +61,13 @@ def do_run(
         except Interrupted as interruption:
             received = interruption.signal_number
     assert received == (None if stop is None else signal.SIGTERM)  # in every process
+
+
+def do_refused(group: Group, config: Path, overrides: list[str], own: list[list[str]], folder: str) -> None:
+    """A training that each process refuses; why goes into a file."""
+    with pytest.raises(ConfigError) as refusal:
+        train_together(load_config(config, [*overrides, *own[group.rank]]), processes=group)
+    Path(folder, f"refusal-{group.rank}").write_text(str(refusal.value), encoding="utf-8")
 
 
 def with_room_for(most: int) -> Callable[..., Tensor]:
@@ -92,5 +102,6 @@ if __name__ == "__main__":
     os.environ["TQDM_DISABLE"] = "1"
     with group:
         for kind, job in jobs:
-            {"run": do_run, "gradients": do_gradients}[kind](group, Path(sys.argv[1]), **job)
+            do = {"run": do_run, "refused": do_refused, "gradients": do_gradients}[kind]
+            do(group, Path(sys.argv[1]), **job)
     group.await_last_message()

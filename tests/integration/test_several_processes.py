@@ -68,6 +68,8 @@ MODELS = {
     "rotary positions": ("model.positions=rotary", "model.qk_norm=true"),
     "activation checkpointing": ("training.activation_checkpointing=true",),
 }
+# What only the second process is given.
+DIFFERENT = ("training.max_steps=4", "training.optimizer.lr=0.1", "data.valid=train")
 
 
 def launch(
@@ -127,8 +129,9 @@ def two(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyProj
             overrides = [f"output={folder}", *WITHOUT_DROPOUT, *settings, f"training.parallel={mode}"]
             updates = [[list(batch) for batch in batches] for batches in GRADIENTS]
             jobs.append(("gradients", {"overrides": overrides, "updates": updates, "folder": str(folder)}))
+    own: list[list[str]] = [["threads=1", f"data.cache={tiny.folder}/other"], []]
     for name, settings in RUNS.items():
-        run(name, *WITHOUT_DROPOUT, *settings)
+        run(name, *WITHOUT_DROPOUT, *settings, own=own)
     for name, settings in INTERRUPTED.items():
         run(f"uninterrupted {name}", *settings)
         run(f"interrupted {name}", *settings, stop=[1, 4])
@@ -145,6 +148,10 @@ def two(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyProj
     for split in ("train", "val"):
         write_split(tiny.folder / "pairs", split, ["bako fide"] * 40, ["koba defi"] * 40)
     run("even", f"data.root={tiny.folder}/pairs", "training.max_steps=2")
+    for setting in DIFFERENT:
+        folder = tiny.folder / f"different {setting}"
+        given = {"overrides": [f"output={folder}"], "own": [own[0], [setting]], "folder": str(folder)}
+        jobs.append(("refused", given))
     in_processes(2, tiny, jobs)
     return tiny
 
@@ -215,6 +222,16 @@ def test_resumed_by_as_many_processes(name: str, how: str, two: TinyProject) -> 
 def test_processes_draw_their_own_dropout(two: TinyProject) -> None:
     tensors, _ = newest_state(RunFolder(two.folder / "even"))
     assert not torch.equal(tensors["random.cpu"], tensors["random.cpu.1"])
+
+
+@pytest.mark.parametrize("setting", DIFFERENT)
+def test_different_settings_or_text_are_refused_by_all(setting: str, two: TinyProject) -> None:
+    """But not different caches and numbers of threads, which these processes also have in RUNS."""
+    for rank in range(2):
+        assert (two.folder / f"different {setting}" / f"refusal-{rank}").read_text(encoding="utf-8") == (
+            "the processes of this run have different settings, text or models to start from; give all of them the "
+            "same config, overrides and files"
+        )
 
 
 def test_another_number_of_processes_draws_anew_after_each_update(tiny: TinyProject) -> None:
@@ -319,23 +336,6 @@ def test_a_process_that_dies_ends_all(rank: int, tiny: TinyProject) -> None:
     assert [line for line in "".join(said).split("\n") if line.startswith("error: ")] == [HAS_DIED]
 
 
-def test_python_does_not_shut_down_around_open_connections(tiny: TinyProject) -> None:
-    """Their threads may end a process by SIGABRT then; here, whatever still exists then does."""
-    tiny.config()
-    program = """
-import os, sys
-class Late:
-    def __del__(self, abort=os.abort):
-        abort()
-sys.late = Late()
-from translate.commands.train import main
-sys.exit(main())
-"""
-    script = ("-c", program, "--config", tiny.folder / "tiny.yaml", "training.parallel=ddp")
-    codes, said = ended(launch(2, *script, folder=tiny.folder, further=[(), ("seed=2",)]), tiny.folder)
-    assert codes == [2, 2], said
-
-
 def test_ctrl_c_after_the_last_message_changes_nothing(tiny: TinyProject) -> None:
     """While the processes end, which takes a moment."""
     tiny.config()
@@ -359,9 +359,17 @@ sys.exit(main())
 
 
 def test_a_failure_is_reported_once_even_if_one_process_is_slow(tiny: TinyProject) -> None:
+    """And Python does not shut down around open connections: their threads may end a process by SIGABRT then.
+
+    Here, whatever still exists then does.
+    """
     tiny.config()
     program = """
 import os, sys, time
+class Late:
+    def __del__(self, abort=os.abort):
+        abort()
+sys.late = Late()
 from translate.distributed.group import Group
 ask = Group.is_first_to_report
 def ask_late(self, message):
@@ -385,19 +393,6 @@ def test_what_the_first_alone_refuses_is_said_once(tiny: TinyProject) -> None:
     assert codes == [2, 2], said
     (error,) = (line for line in "".join(said).split("\n") if line.startswith("error: "))
     assert "already holds a run" in error
-
-
-@pytest.mark.parametrize("setting", ["training.max_steps=4", "training.optimizer.lr=0.1", "data.valid=train"])
-def test_different_settings_or_text_are_refused_by_all(setting: str, tiny: TinyProject) -> None:
-    tiny.config()
-    script = (ROOT / "scripts/train.py", "--config", tiny.folder / "tiny.yaml")
-    places = ("threads=1", f"data.cache={tiny.folder}/other")
-    codes, said = ended(launch(2, *script, folder=tiny.folder, further=[places, (setting,)]), tiny.folder)
-    assert codes == [2, 2], said
-    assert [line for line in "".join(said).split("\n") if line.startswith("error: ")] == [
-        "error: the processes of this run have different settings, text or models to start from; give all of them the "
-        "same config, overrides and files"
-    ]
 
 
 @contextmanager
@@ -452,11 +447,8 @@ def test_a_process_of_torchrun_that_is_killed_ends_all_and_the_run_goes_on_in_on
     errors = [line for line in said.split("\n") if line.startswith("error: ")]
     assert errors == [HAS_DIED], said
     saved = newest_state(RunFolder(tiny.folder / "run"))[1]["step"]
-    more = f"training.max_steps={saved + 5}"
-    with started(tiny, *ENDLESS, more, "--resume") as alone:
-        _, said = alone.communicate(timeout=200)
-    assert alone.returncode == 0, said
-    assert newest_state(RunFolder(tiny.folder / "run"))[1]["step"] == saved + 5
+    run = train(tiny.config(*ENDLESS, f"training.max_steps={saved + 5}"), resume=True)
+    assert newest_state(run)[1]["step"] == saved + 5
 
 
 def test_a_signal_to_torchrun_and_its_processes_at_once_saves_the_run(tiny: TinyProject) -> None:
