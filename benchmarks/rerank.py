@@ -3,7 +3,7 @@
     python benchmarks/rerank.py --data FOLDER --system MODEL[,MODEL…] [--system …]
                                 [--reverse MODEL[,MODEL…]] [--n-best 12] [--input FILE --output FILE]
 
-Each system, a model or an ensemble of models with the same vocabularies, translates val and test_2016_flickr with a
+Each system, a model or an ensemble of models with the same vocabularies, translates val and test with a
 beam and offers its best translations. Systems may cut text in different ways, because what is compared is text. A
 translation's score is
 
@@ -120,7 +120,7 @@ def p_value(system: list[str], baseline: list[str], references: list[str]) -> fl
 def main() -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="a folder with val and test_2016_flickr")
+    parser.add_argument("--data", type=Path, required=True, help="a folder with val and test, such as that of Multi30k")
     parser.add_argument(
         "--system", type=models, action="append", required=True, help="a model file, or several separated by commas"
     )
@@ -166,10 +166,7 @@ def rerank(args: argparse.Namespace) -> None:
     data = first.config.data.model_copy(update={"root": args.data})
     refuse_to_replace(args.output, {"a file of --data": corpora_of(data).files()})
     assert data.target is not None
-    texts = {
-        split: open_split(args.data, split, data.source, data.target).in_memory()
-        for split in ("val", "test_2016_flickr")
-    }
+    texts = {split: open_split(args.data, split, data.source, data.target).in_memory() for split in ("val", "test")}
     with open_output(args.output) as output:  # already, so that a file that cannot be written shows at once
         settings = choose(texts, args, systems, reverse)
         if args.input:
@@ -191,13 +188,13 @@ def choose(
     names = [",".join(files) for files in args.system]
     firsts = {name: [found[split].firsts[i] for split in texts] for i, name in enumerate(names)}
     chosen = [found[split].choose(*settings) for split in texts]
-    print(f"{'':<44}{'val':>8}{'test_2016_flickr':>20}")
+    print(f"{'':<44}{'val':>8}{'test':>8}")
     for name, translations in (*firsts.items(), (f"chosen, A = {settings[0]:g}, W = {settings[1]:g}", chosen)):
         scores = [bleu(split, each) for split, each in zip(texts, translations, strict=True)]
-        print(f"{'…' * (len(name) > 43) + name[-42:]:<44}{scores[0]:>8.2f}{scores[1]:>20.2f}")
+        print(f"{'…' * (len(name) > 43) + name[-42:]:<44}{scores[0]:>8.2f}{scores[1]:>8.2f}")
     best = max(firsts.values(), key=lambda translations: bleu("val", translations[0]))
     values = [p_value(c, b, text.target) for c, b, text in zip(chosen, best, texts.values(), strict=True)]
-    print(f"{'p of chosen beside the best system on val':<44}{values[0]:>8.3f}{values[1]:>20.3f}")
+    print(f"{'p of chosen beside the best system on val':<44}{values[0]:>8.3f}{values[1]:>8.3f}")
     return settings
 
 

@@ -238,8 +238,8 @@ def test_a_line_of_ten_thousand_words(translator: Translator, caplog: pytest.Log
     assert 0 < long.length <= 1 + 3 + 1
     assert short.text == translator.n_best(["Hund"], 1, settings)[0][0].text
     assert caplog.messages == [
-        "line 1 has 10000 tokens and is truncated to the first 1000; the model was trained on at most 200: translate "
-        "its sentences one by one"
+        "line 1 has 10000 tokens and is truncated to the first 1000; the model was trained on at most 200: if it "
+        "has several sentences, translate them one by one"
     ]
 
 
@@ -249,8 +249,8 @@ def test_lines_that_are_longer_than_any_in_training_are_counted(
     settings = translator.settings(search="greedy", max_ratio=0.001)
     translator.n_best(["Hund", "Hund " * 200, "Hund " * 201, "Hund " * 300], 1, settings, first_line=5)
     assert caplog.messages == [
-        "line 7 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one "
-        "(such lines so far: 2)"
+        "line 7 has 201 tokens, but the model was trained on at most 200: if it has several sentences, translate them "
+        "one by one (such lines so far: 2)"
     ]
 
 
@@ -261,7 +261,8 @@ def test_a_text_in_portions_is_warned_of_again_with_ten_times_as_many_lines(
     lines, warnings = ["Hund " * 201, "a cat"], LineWarnings()
     for first_line in range(1, 401, 2):
         translator.n_best(lines, 1, settings, first_line=first_line, warnings=warnings)
-    long = " has 201 tokens, but the model was trained on at most 200: translate its sentences one by one"
+    several = "if it has several sentences, translate them one by one"
+    long = f" has 201 tokens, but the model was trained on at most 200: {several}"
     unknown = ": only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable"
     assert caplog.messages == [
         f"line 1{long}",
@@ -295,7 +296,8 @@ def test_the_longest_source_in_training_is_known(
     translator.translate(["Hund " * 4, "Hund " * 5])
     translator.translate(["Hund", "Hund " * 4, "Hund " * 5], max_source=3)
     assert caplog.messages == [
-        "line 2 has 5 tokens, but the model was trained on at most 4: translate its sentences one by one",
+        "line 2 has 5 tokens, but the model was trained on at most 4: if it has several sentences, translate them "
+        "one by one",
         "line 2 has 4 tokens and is truncated to the first 3; raise max_source (--max-source) to read more "
         "(such lines so far: 2)",
     ]
@@ -347,7 +349,8 @@ def test_learned_positions_that_were_never_trained_are_warned_of(
     with caplog.at_level(logging.WARNING, "translate"):
         learned.translate(["Hund " * 5, "Hund " * 6])
     assert caplog.messages == [
-        "line 2 has 6 tokens, but the model was trained on at most 5: translate its sentences one by one"
+        "line 2 has 6 tokens, but the model was trained on at most 5: if it has several sentences, translate them "
+        "one by one"
     ]
 
 
@@ -507,7 +510,8 @@ def test_lines_whose_translations_are_scored_are_warned_of_like_others(
 ) -> None:
     translator.log_probabilities(["Hund", "Hund " * 201, "a cat"], ["dog", "dog", "Katze"], first_line=11)
     assert caplog.messages == [
-        "line 12 has 201 tokens, but the model was trained on at most 200: translate its sentences one by one",
+        "line 12 has 201 tokens, but the model was trained on at most 200: if it has several sentences, translate them "
+        "one by one",
         "line 13: only 0 of its 2 tokens are in the model's vocabulary (de); the output is unreliable",
         "line 13: only 0 of its 1 tokens are in the model's vocabulary (en); the probability of this translation means "
         "little",

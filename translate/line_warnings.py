@@ -45,7 +45,7 @@ class LineWarnings:
         """Warn of sources that are truncated, and of those that are longer than or unlike any in training."""
         trained = f"the model was trained on at most {limits.trained}"
         if not saved.target.holds_labels:
-            trained += ": translate its sentences one by one"
+            trained += ": if it has several sentences, translate them one by one"
         lengths = [(number, len(source)) for number, source in enumerate(sources, start=first_line)]
         truncated = [line for line in lengths if line[1] > limits.read]
         long = [line for line in lengths if limits.read >= line[1] > limits.trained]

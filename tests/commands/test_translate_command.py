@@ -115,7 +115,8 @@ def test_translations_that_were_cut_off_are_counted(translate: Call, translator:
     cut = [not best.finished for (best,) in translator.n_best(["el gato", long], 1, settings)]
     assert cut == [False, True]
     assert translate("--search", "greedy", "el gato", long).err == (
-        "line 2 has 60 tokens, but the model was trained on at most 7: translate its sentences one by one\n"
+        "line 2 has 60 tokens, but the model was trained on at most 7: if it has several sentences, translate them "
+        "one by one\n"
         "1 of 2 translations truncated at the length limit; if they repeat themselves, train longer or try "
         "--search beam, otherwise raise it with --max-ratio\n"
     )

@@ -52,6 +52,21 @@ def test_packed_text_on_standard_input_is_recognized(translate: Call) -> None:
     assert said.err.endswith("; it looks like gzip: name the file with --input, or unpack it first\n")
 
 
+@pytest.mark.parametrize("name", ["mono.it", "mono.it.gz", "mono.es", "mono.es.it", "mono"])
+def test_a_file_in_the_language_that_it_translates_to(
+    name: str, translate: Call, translator: Translator, tmp_path: Path
+) -> None:
+    """By its name, as where the model of the other direction was meant."""
+    text = tmp_path / name
+    text.write_bytes(gzip.compress(b"el gato\n") if name.endswith("gz") else b"el gato\n")
+    warning = (
+        f"the model translates from 'es' to 'it', but the text is {text}; to use another model, name it: "
+        "--checkpoint FILE\n"
+    )
+    warned = name.startswith("mono.it")
+    assert translate("--input", text) == Outcome(0, joined(translator.translate(["el gato"])), warning * warned)
+
+
 def test_a_file_that_is_not_utf8(translate: Call, tmp_path: Path) -> None:
     path = tmp_path / "latin1"
     path.write_bytes("el gato\nel niño\n".encode("latin-1"))

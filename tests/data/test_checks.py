@@ -18,8 +18,8 @@ from translate.data.checks import (
     warn_of_copies,
     warn_of_long_lines,
     warn_of_misaligned_lines,
-    warn_of_swapped_sides,
     warn_of_truncated_sources,
+    warn_of_wrong_sides,
 )
 from translate.data.corpus import TextInMemory, TextPair, TextPart
 from translate.data.dataset import Dataset, EncodedText
@@ -38,8 +38,8 @@ def said(source: np.ndarray, target: np.ndarray, caplog: pytest.LogCaptureFixtur
     return caplog.messages
 
 
-GERMAN = [f"Ein Hund{n % 7} in Haus{n % 9}" for n in range(120)]
-ENGLISH = [f"a dog{n % 7} in house{n % 9}" for n in range(120)]
+GERMAN = [f"{('Ein', 'Der')[n % 2]} Hund{n % 7} in Haus{n % 9}" for n in range(120)]
+ENGLISH = [f"{('a', 'the')[n % 2]} dog{n % 7} in house{n % 9}" for n in range(120)]
 CHINESE = [f"房子{n}里的狗" for n in range(120)]
 
 
@@ -58,7 +58,7 @@ def test_swapped_sides_of_the_validation_text(
     source: list[str], target: list[str], warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     train = TextPair("train", GERMAN, ENGLISH, "1", "2", "x")
-    warn_of_swapped_sides(train, TextPair("val", source, target, "3", "4", "x"))
+    warn_of_wrong_sides(train, TextPair("val", source, target, "3", "4", "x"))
     expected = "the source of val has the words of the target of train, and its target those of the source: one of the"
     assert [message.startswith(expected) for message in caplog.messages] == [True] * warned
 
@@ -68,35 +68,70 @@ OTHERS = [f"狗{n}的房子里" for n in range(120)]
 
 def test_swapped_sides_without_spaces(caplog: pytest.LogCaptureFixture) -> None:
     train, valid = TextPair("t", ENGLISH, CHINESE, "1", "2", "x"), TextPair("v", ENGLISH, OTHERS, "3", "4", "x")
-    warn_of_swapped_sides(train, valid)
+    warn_of_wrong_sides(train, valid)
     assert caplog.messages == []
-    warn_of_swapped_sides(train, replace(valid, source=valid.target, target=valid.source))
+    warn_of_wrong_sides(train, replace(valid, source=valid.target, target=valid.source))
     assert len(caplog.messages) == 1
 
 
 @pytest.mark.parametrize(("training", "validation", "warned"), [(120, 99, 0), (99, 120, 0), (100, 100, 1)])
 def test_too_few_lines_to_tell(training: int, validation: int, warned: int, caplog: pytest.LogCaptureFixture) -> None:
     train = TextPair("train", GERMAN[:training], ENGLISH[:training], "1", "2", "x")
-    warn_of_swapped_sides(train, TextPair("val", ENGLISH[:validation], GERMAN[:validation], "3", "4", "x"))
+    warn_of_wrong_sides(train, TextPair("val", ENGLISH[:validation], GERMAN[:validation], "3", "4", "x"))
     assert len(caplog.messages) == warned
 
 
 def test_a_side_is_judged_by_its_first_thousand_lines(caplog: pytest.LogCaptureFixture) -> None:
     train = TextPair("train", GERMAN * 9, ENGLISH * 9, "1", "2", "x")
-    warn_of_swapped_sides(train, TextPair("val", ENGLISH * 9 + GERMAN * 90, GERMAN * 99, "3", "4", "x"))
+    warn_of_wrong_sides(train, TextPair("val", ENGLISH * 9 + GERMAN * 90, GERMAN * 99, "3", "4", "x"))
     assert len(caplog.messages) == 1
     caplog.clear()
     blank = [""] * 900
-    warn_of_swapped_sides(train, TextPair("val", blank + ENGLISH, blank + GERMAN, "3", "4", "x"))
+    warn_of_wrong_sides(train, TextPair("val", blank + ENGLISH, blank + GERMAN, "3", "4", "x"))
     assert len(caplog.messages) == 1
 
 
 def test_both_sides_may_share_most_of_their_words(caplog: pytest.LogCaptureFixture) -> None:
     whole, part = ["a b c d e"] * 120, ["a b c"] * 120
-    warn_of_swapped_sides(TextPair("train", whole, part, "1", "2", "x"), TextPair("val", part, whole, "2", "1", "x"))
+    warn_of_wrong_sides(TextPair("train", whole, part, "1", "2", "x"), TextPair("val", part, whole, "2", "1", "x"))
     some, others = ["a b c"] * 120, ["c d e"] * 120  # in the validation text, half of the words are of the other side
     valid = TextPair("val", ["a c d e"] * 120, ["c d a b"] * 120, "3", "4", "x")
-    warn_of_swapped_sides(TextPair("train", some, others, "1", "2", "x"), valid)
+    warn_of_wrong_sides(TextPair("train", some, others, "1", "2", "x"), valid)
+    assert caplog.messages == []
+
+
+def with_names(lines: list[str], names: int) -> list[str]:
+    """The lines, with so many words in each that occur nowhere else."""
+    return [" ".join([line, *(f"Name{n}-{m}" for m in range(names))]) for n, line in enumerate(lines)]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "warned"),
+    [
+        (ENGLISH, ENGLISH, "the source of mono has the words of the target of val: is it in the wrong language?"),
+        (GERMAN, GERMAN, "the target of mono has the words of the source of val: is it in the wrong language?"),
+        (GERMAN, ENGLISH, None),
+        ([f"{line} xxen" for line in ENGLISH], ENGLISH, None),  # told apart by a tag
+        (with_names(ENGLISH, 12), ENGLISH, "the source of mono has the words of the target of val: is it in the wrong"),
+        (with_names(ENGLISH, 13), ENGLISH, None),  # of whose words less than a quarter are in the validation text
+        ([f"{german} {english}" for german, english in zip(GERMAN, ENGLISH, strict=True)], ENGLISH, None),
+        ([""] * 120, ENGLISH, None),
+    ],
+)
+def test_one_side_of_a_corpus_in_the_wrong_language(
+    source: list[str], target: list[str], warned: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as text that a model of the other direction has copied instead of translated."""
+    mono = TextPair("mono", source, target, "1", "2", "x")
+    train = replace(mono, corpora=(TextPair("train", GERMAN, ENGLISH, "3", "4", "x"), mono))
+    valid = TextPair("val", GERMAN, ENGLISH, "5", "6", "x")
+    warn_of_wrong_sides(train, valid)
+    assert [warned is not None and message.startswith(warned) for message in caplog.messages] == [True] * bool(warned)
+
+
+def test_of_a_corpus_with_equal_sides_there_is_another_warning(caplog: pytest.LogCaptureFixture) -> None:
+    copies = TextPair("train", ENGLISH, ENGLISH, "1", "1", "x")
+    warn_of_wrong_sides(copies, TextPair("val", GERMAN, ENGLISH, "3", "4", "x"))
     assert caplog.messages == []
 
 

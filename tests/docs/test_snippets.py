@@ -41,9 +41,11 @@ def settings() -> list[str]:
 
 @pytest.mark.parametrize("text", snippets("yaml"))
 def test_configs_load(text: str, tmp_path: Path) -> None:
-    """Beside those that come with the project, and a run called `mine`."""
+    """Beside those that come with the project, the reader's own, and a run called `mine`."""
     configs, run = tmp_path / "configs", tmp_path / "checkpoints" / "mine"
     shutil.copytree(ROOT / "configs", configs)
+    (mine,) = (snippet for snippet in snippets("yaml") if snippet.startswith("# configs/mine.yaml\n"))
+    (configs / "mine.yaml").write_text(mine, encoding="utf-8")
     run.mkdir(parents=True)
     (run / "config.yaml").write_text(dump_config(load_config(configs / "multi30k.yaml")), encoding="utf-8")
     (configs / "shown.yaml").write_text(text, encoding="utf-8")

@@ -98,6 +98,7 @@ def translate(args: argparse.Namespace) -> None:
     keep_memory()
     translator = Translator.load(checkpoints, args.device)
     refuse_to_replace(args.output, {"the model's data file": corpora_of(translator.config.data).files()})
+    warn_of_target_language(args.input, *translator.saved.languages)
     settings = settings_of(translator, args)
     task: Translating | Scoring = Translating(translator, settings, args.n_best)
     if given is not None:
@@ -208,6 +209,17 @@ def files_in_use(
         "the input": [args.output] if output_is_input else [],
         "the run's file": [file for run in runs for file in (run.config, run.metrics, run.finished)],
     }
+
+
+def warn_of_target_language(text: Path | None, source: str, target: str) -> None:
+    """Warn if the file to translate is named after the language that the model translates to."""
+    if text and f".{target}" in text.suffixes and f".{source}" not in text.suffixes:
+        log.warning(
+            "the model translates from %r to %r, but the text is %s; to use another model, name it: --checkpoint FILE",
+            source,
+            target,
+            text,
+        )
 
 
 def refuse_to_replace(output: Path | None, read: Mapping[str, Iterable[Path | None]]) -> None:

@@ -25,6 +25,7 @@ MAX_UNKNOWN = 0.1
 MIN_REPEATED, MIN_IDENTICAL, MIN_LEAKED = 0.1, 0.01, 0.01
 MIN_PAIRS = 100  # of a text that is checked for swapped and misaligned sides: fewer say too little
 LINES_COMPARED = 1000  # of each side, by whose words swapped sides are noticed
+MIN_FOUND = 0.25  # share of a side's words in another text, below which they say too little of its language
 # Pairs are taken for misaligned if in a stretch of so many, the lengths of source and target lines, in tokens, have at
 # least this standard deviation, but a rank correlation below this. In stretches of 200 of Multi30k it is at least 0.79,
 # and below 0 if one side is shifted by a line; in stretches of 100 it is at least 0.72, and with shuffled lines below
@@ -68,9 +69,27 @@ def check_variety(text: TextPair) -> None:
         log.warning("%s: the label %r of line 1 occurs only there: is it a header?", text.name, first)
 
 
-def warn_of_swapped_sides(train: TextPair, valid: TextPair) -> None:
-    """Warn if the sides of the validation text, or of a corpus of the training text, are swapped."""
-    if swapped := [corpus.name for corpus in train.corpora or (train,) if _are_turned(corpus, valid)]:
+def warn_of_wrong_sides(train: TextPair, valid: TextPair) -> None:
+    """Warn if the sides of the validation text, or of a corpus of the training text, are swapped, or one is wrong.
+
+    A side is wrong if its words are mostly those of the validation text's other side, as where a model of the other
+    direction has made it.
+    """
+    swapped = list[str]()
+    for corpus in train.corpora or (train,):
+        match _turned_sides(corpus, valid):
+            case ["source", "target"]:
+                swapped.append(corpus.name)
+            case [side]:
+                (other,) = set(SIDES) - {side}
+                log.warning(
+                    "the %s of %s has the words of the %s of %s: is it in the wrong language?",
+                    side,
+                    corpus.name,
+                    other,
+                    valid.name,
+                )
+    if swapped:
         log.warning(
             "the source of %s has the words of the target of %s, and its target those of the source: one of the two "
             "texts has its sides swapped",
@@ -79,25 +98,26 @@ def warn_of_swapped_sides(train: TextPair, valid: TextPair) -> None:
         )
 
 
-def _are_turned(text: TextPair, other: TextPair) -> bool:
-    """Whether the words of each side of a text are mostly those of the other side of another.
+def _turned_sides(text: TextPair, valid: TextPair) -> list[str]:
+    """Which sides of a text have mostly the words of the validation text's other side.
 
-    Not if a word is in every source of one, and nowhere in the other: a tag, which tells a model of several languages
-    which one is wanted.
+    None if a word is in every source of one, and nowhere in the other: a tag, which tells a model of several languages
+    which one is wanted. Nor if both sides are the same, of which there is another warning.
     """
-    if min(len(text.source), len(other.source)) < MIN_PAIRS:
-        return False
+    if min(len(text.source), len(valid.source)) < MIN_PAIRS or text.source_sha256 == text.target_sha256:
+        return []
     source, target = _first_words(text.source), _first_words(text.target)
-    other_source, other_target = _first_words(other.source), _first_words(other.target)
-    sources, targets = set(chain(*source)), set(chain(*target))
-    for side, own, opposite in ((other_source, sources, targets), (other_target, targets, sources)):
+    valid_source, valid_target = _first_words(valid.source), _first_words(valid.target)
+    sources, targets = set(chain(*valid_source)), set(chain(*valid_target))
+    if _in_every_line(source) - sources - targets or _in_every_line(valid_source) - set(chain(*source, *target)):
+        return []
+    turned = []
+    for name, side, own, opposite in zip(SIDES, (source, target), (sources, targets), (targets, sources), strict=True):
         words = list(chain(*side))
-        if 2 * sum(word in own for word in words) >= sum(word in opposite for word in words):
-            return False
-    return not (
-        _in_every_line(source) - set(chain(*other_source, *other_target))
-        or _in_every_line(other_source) - sources - targets
-    )
+        found = sum(word in opposite for word in words)
+        if found >= MIN_FOUND * len(words) and found > 2 * sum(word in own for word in words):
+            turned.append(name)
+    return turned
 
 
 def _first_words(side: Iterable[str]) -> list[list[str]]:
@@ -107,7 +127,7 @@ def _first_words(side: Iterable[str]) -> list[list[str]]:
 
 
 def _in_every_line(lines: Iterable[Sequence[str]]) -> set[str]:
-    return set.intersection(*map(set, lines))
+    return set.intersection(*map(set, lines)) if lines else set()
 
 
 def warn_of_equal_sides(text: TextPair) -> None:

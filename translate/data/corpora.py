@@ -17,7 +17,7 @@ from translate.data.checks import (
     check_variety,
     refuse_swapped_files,
     warn_of_copies,
-    warn_of_swapped_sides,
+    warn_of_wrong_sides,
 )
 from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.dataset import Dataset
@@ -103,10 +103,10 @@ class ParallelCorpora:
         return joined if len(corpora) == 1 else logged(joined)
 
     def read_valid(self, train: TextPair) -> TextInMemory:
-        """The validation pairs. Warns if their sides are swapped, and of all that warn_of_copies looks for."""
+        """The validation pairs. Warns of all that warn_of_copies and warn_of_wrong_sides look for."""
         text = logged(self._open(Corpus.of(self.data.valid)).in_memory())
         warn_of_copies(train, text, test_sets_of(self), self.data.filter)
-        warn_of_swapped_sides(train, text)
+        warn_of_wrong_sides(train, text)
         return text
 
     def open_split(self, split: str, root: Path | None = None) -> TextPair:
