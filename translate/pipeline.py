@@ -133,9 +133,10 @@ def train_together(
     warn_of_settings(config, trainer)
     log.info("%s", describe_training(learner, text.codecs, config.text.joint_vocabulary))
     resumed_after = trainer.progress.step
-    seconds = {"text_seconds": text_seconds, **run_trainer(trainer, run, writer)}
-    seconds["seconds"] = time.perf_counter() - started
-    processes.on_first(lambda: finish(run, config, trainer.progress, about, resumed_after, seconds))
+    with learner.guard:  # After the last update, too: a signal then comes too late, in every process.
+        seconds = {"text_seconds": text_seconds, **run_trainer(trainer, run, writer)}
+        seconds["seconds"] = time.perf_counter() - started
+        processes.on_first(lambda: finish(run, config, trainer.progress, about, resumed_after, seconds))
     return run
 
 
@@ -209,7 +210,7 @@ def run_trainer(trainer: Trainer, run: RunFolder, writer: Writer) -> dict[str, f
     seconds_before = progress.seconds
     metrics = MetricsLog(run.metrics, keep_bytes=progress.log_bytes) if is_first else NoMetrics()
     bar = Bar(trainer.total_steps, progress.step) if is_first else NoBar()
-    with closing(metrics), trainer.learner.guard, closing(writer), log_above_the_bar(), closing(bar):
+    with closing(metrics), closing(writer), log_above_the_bar(), closing(bar):
         trainer.train(metrics, bar)
     return {
         "rehearsal_seconds": trainer.rehearsal_seconds,

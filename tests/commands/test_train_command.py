@@ -130,6 +130,22 @@ def test_a_signal_then_a_resume(run: Run, untrained: Project, monkeypatch: pytes
     )
 
 
+def test_a_signal_while_the_end_is_written_comes_too_late(
+    run: Run, untrained: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = RunFolder.finish
+
+    def interrupted(self: RunFolder, summary: dict[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        finish(self, summary)
+
+    monkeypatch.setattr(RunFolder, "finish", interrupted)
+    said = run()
+    assert (said.code, said.out) == (0, "")
+    assert said.err.endswith(best_model(untrained))
+    assert "stopped" not in said.err
+
+
 def test_ctrl_c_before_there_is_anything_to_save(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(config: object) -> None:
         raise KeyboardInterrupt
