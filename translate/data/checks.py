@@ -101,8 +101,9 @@ def warn_of_wrong_sides(train: TextPair, valid: TextPair) -> None:
 def _turned_sides(text: TextPair, valid: TextPair) -> list[str]:
     """Which sides of a text have mostly the words of the validation text's other side.
 
-    None if a word is in every source of one, and nowhere in the other: a tag, which tells a model of several languages
-    which one is wanted. Nor if both sides are the same, of which there is another warning.
+    No side has, for this purpose, if a word is in every source of one of these texts, and nowhere in the other: a tag,
+    which tells a model of several languages which one is wanted. Nor if both sides are the same text, of which there is
+    another warning.
     """
     if min(len(text.source), len(valid.source)) < MIN_PAIRS or text.source_sha256 == text.target_sha256:
         return []
