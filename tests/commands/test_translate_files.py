@@ -24,7 +24,8 @@ from translate.commands.translate import main
 from translate.errors import DataError
 from translate.translator import Translator
 
-TO_UTF8 = "convert the text to UTF-8 (from Latin-1: iconv -f latin1 -t utf8)"
+ENCODING = "iconv -f ENCODING -t utf8, where ENCODING is what it is now, such as latin1, cp1251 or shift_jis"
+TO_UTF8 = f"convert the text to UTF-8: {ENCODING}"
 
 
 def test_standard_input_that_is_not_utf8(translate: Call, translator: Translator) -> None:
@@ -73,8 +74,8 @@ def test_a_file_that_is_not_utf8(translate: Call, tmp_path: Path) -> None:
     assert translate("--input", path) == Outcome(
         2,
         "",
-        f"error: {path}, line 2, byte 6: 0xf1 is not UTF-8 (invalid continuation byte). Save the file as UTF-8 "
-        "(from Latin-1: iconv -f latin1 -t utf8).\n",
+        f"error: {path}, line 2, byte 6: 0xf1 is not UTF-8 (invalid continuation byte). Save the file as UTF-8: "
+        f"{ENCODING}.\n",
     )
 
 

@@ -72,7 +72,11 @@ def test_wrong_bytes_in_the_first_line(tmp_path: Path) -> None:
         ("gut\n".encode("utf-16-le"), "It looks like UTF-16: save it as UTF-8."),
         (bz2.compress(b"gut"), "It looks like a bzip2 archive: unpack it."),
         (b"ein Hund\r" * 20, "ends its lines with carriage returns (CR) only. Save it with line feeds (LF)."),
-        ("schön\n".encode("latin-1"), "Save the file as UTF-8 (from Latin-1: iconv -f latin1 -t utf8)."),
+        (
+            "schön\n".encode("latin-1"),
+            "Save the file as UTF-8: iconv -f ENCODING -t utf8, where ENCODING is what it is now, such as latin1, "
+            "cp1251 or shift_jis.",
+        ),
     ],
 )
 def test_what_a_file_is_instead_is_said(content: bytes, remedy: str, tmp_path: Path) -> None:
@@ -215,7 +219,7 @@ def test_only_the_beginning_of_a_file_tells_what_it_is(later: str, tmp_path: Pat
 def test_wrong_bytes_in_a_later_block_are_not_taken_for_the_start_of_an_archive(tmp_path: Path) -> None:
     path = write(tmp_path / "text.de", b"ein Hund\nBZh\xf6\n")
     with pytest.raises(
-        DataError, match=r"line 2, byte 4: 0xf6 is not UTF-8 \(.*\)\. Save the file as UTF-8 \(from .*\)\.$"
+        DataError, match=r"line 2, byte 4: 0xf6 is not UTF-8 \(.*\)\. Save the file as UTF-8: iconv .*\.$"
     ):
         read_lines(path)
 

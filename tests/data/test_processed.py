@@ -27,6 +27,8 @@ RAW += ["Ġurnal Uffiċjali", "## Title", "#tag", "Привет"]
         ("Ein ▁Rad", "are cut into pieces (@@, ▁): "),
         ("Ein Rad ##fahrer", "are cut into pieces (@@, ▁): "),
         ("Ein Rad ￭fahrer", "are cut into pieces (@@, ▁): "),
+        ("单词 没有 分配 。", "look tokenized (a space before the period, &apos;, @-@): "),
+        ("単語 は 、 ない", "look tokenized (a space before the period, &apos;, @-@): "),
         ("Sie sagte &quot;nein&quot;.", "have HTML entities (&amp;, &#39;), "),
         ("Tom &amp; Ann.", "have HTML entities (&amp;, &#39;), "),
         ("It&#39;s.", "have HTML entities (&amp;, &#39;), "),

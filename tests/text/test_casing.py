@@ -61,14 +61,48 @@ def test_there_and_back(casing: Truecaser, line: str, cased: str) -> None:
     ("lines", "taught"),
     [
         (["ein Hund und", "Der Hund und", "der hund"], False),
-        (["ein Hund und", "Der Hund und"], True),
+        (["ein Hund und", *["Der Hund und"] * 8], False),
+        (["ein Hund und", *["Der Hund und"] * 9], True),
+        (["%s", "--help", *["Der Hund und"] * 9], True),
         (["只", "3 hunde"], True),
         (["der", "Die", "den", "4 Der", ""], False),
         (["只", "我", "der"], False),
     ],
 )
-def test_lines_that_mostly_begin_small_have_no_case_to_mend(lines: list[str], taught: bool) -> None:
+def test_lines_of_which_many_begin_small_have_no_case_to_mend(
+    lines: list[str], taught: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     assert (learn_truecaser(lines, "de") is not None) == taught
+    assert len(caplog.messages) == (not taught)
+
+
+def test_it_is_said_how_many_begin_small(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    learn_truecaser(["ein Hund", "Der Hund", "Der Ball", "Hund"], "de")
+    assert caplog.messages == ["truecase leaves the text of 'de' as it is: 25% of its lines begin with a small letter"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("%s: und", '"%s" und', "%(und)s", "$und", "{und}", "-f DATEI", "--und", ".und", "...und", "…und", "/und/der"),
+        *("und/der", "http://und", "und_der", "und@der", "und.der", "und()", r"\und", "&und;", "<und>", "</und>"),
+        *('<und der="x">', "#und", "@und", "*und*", "~und", "^und", "|und", "=und", "+und"),
+    ],
+)
+def test_what_is_no_word_of_a_sentence_stays(line: str, casing: Truecaser) -> None:
+    for each in (line, line.replace("und", "Und")):
+        assert casing.apply(each) == casing.undo(each) == each
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Und: der", "(Und)", "[Und]", "- Und", "«Und»", "¿Und?", "„Und“", "Und-der", "Und. Der", "Und3", "Und (der)"],
+)
+def test_marks_around_words_of_a_sentence(line: str, casing: Truecaser) -> None:
+    assert casing.apply(line) == line.replace("Und", "und")
+    assert casing.undo(line.replace("Und", "und")) == line
 
 
 def test_back_is_a_capital_in_any_case(casing: Truecaser) -> None:
@@ -121,7 +155,7 @@ def test_dutch_of_a_region_is_dutch() -> None:
 
 
 def test_a_letter_with_very_many_marks_takes_no_time(casing: Truecaser) -> None:
-    line = "<a" + "\N{COMBINING ACUTE ACCENT}" * 1000 + " x"
+    line = "(a" + "\N{COMBINING ACUTE ACCENT}" * 1000 + " x"
     assert casing.undo(casing.apply(line)) == line[0] + line[1:].capitalize()
 
 

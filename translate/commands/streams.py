@@ -190,13 +190,13 @@ def decode(content: bytes, place: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        from translate.data.lines import looks_like
+        from translate.data.lines import TO_UTF8, looks_like
 
         other = looks_like(content).partition(":")[0]
         remedy = (
             f"it looks like {other}: name the file with --input, or unpack it first"
             if other
-            else "convert the text to UTF-8 (from Latin-1: iconv -f latin1 -t utf8)"
+            else f"convert the text to UTF-8: {TO_UTF8}"
         )
         raise DataError(f"{place}, byte {error.start + 1}: not UTF-8 ({error.reason}); {remedy}") from None
 

@@ -59,7 +59,7 @@ class SubwordConfig(Section):
     truecase: bool = Field(
         False,
         description="Give the first word of a line the case it has elsewhere in the training text. Translations then "
-        "begin with a capital letter. Text whose lines mostly begin with a small letter stays as it is.",
+        "begin with a capital letter. Text stays as it is if more than a tenth of its lines begin with a small letter.",
     )
     character_coverage: float = Field(
         1.0,

@@ -16,6 +16,7 @@ from translate.errors import DataError
 
 PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
 BLOCK = 1 << 20  # bytes of text
+TO_UTF8 = "iconv -f ENCODING -t utf8, where ENCODING is what it is now, such as latin1, cp1251 or shift_jis"
 # Bytes of a line after those of a block. A file of a few MB, packed, may hold a line that no memory has room for.
 MAX_LINE_BYTES = 1 << 24
 # File signatures: what files that are not UTF-8 begin with, and what to do with them.
@@ -162,7 +163,7 @@ def _not_utf8(path: Path, before: int, error: UnicodeDecodeError) -> DataError:
     line = before + content.count(b"\n", 0, error.start) + 1
     place = error.start - content.rfind(b"\n", 0, error.start)
     kind = "" if before else looks_like(content)
-    remedy = f"It looks like {kind}." if kind else "Save the file as UTF-8 (from Latin-1: iconv -f latin1 -t utf8)."
+    remedy = f"It looks like {kind}." if kind else f"Save the file as UTF-8: {TO_UTF8}."
     return DataError(
         f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). {remedy}"
     )
