@@ -127,7 +127,7 @@ def _first_words(side: Iterable[str]) -> list[list[str]]:
     return [words if len(words) > 1 else list("".join(words)) for words in lines if words]
 
 
-def _in_every_line(lines: Iterable[Sequence[str]]) -> set[str]:
+def _in_every_line(lines: Sequence[Sequence[str]]) -> set[str]:
     return set.intersection(*map(set, lines)) if lines else set()
 
 
