@@ -278,6 +278,10 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "or model.tie: target",
         ),
         (
+            "text:\n  target_min_freq: 1",
+            "x.yaml:2: text: target_min_freq is for a joint vocabulary; set joint_vocabulary: true, or leave it out",
+        ),
+        (
             "training:\n  max_epochs: null",
             "x.yaml:2: training: max_epochs and max_steps are both null; give at least one of them",
         ),

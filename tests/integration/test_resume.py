@@ -63,6 +63,7 @@ VARIANTS = {
         "model.ffn_dropout=0.1",
     ),
     "tied weights, learned positions": ("model.tie=all", "text.joint_vocabulary=true", "model.positions=learned"),
+    "tied weights, fewer words in the target": ("model.tie=all", "text={joint_vocabulary: true, target_min_freq: 24}"),
     "R-Drop": ("training.r_drop=2.0",),
     "mean of snapshots": ("training.average_last=2", "training.validate_every=4"),
     "best by loss, cosine": ("training.best=loss", "training.schedule.kind=cosine"),

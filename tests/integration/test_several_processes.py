@@ -65,6 +65,7 @@ GRADIENTS = [[range(40)], [range(7)], [range(5, 6)], [range(3), range(3, 40), ra
 MODELS = {
     "plain": (),
     "tied, learned positions": ("model.tie=all", "text.joint_vocabulary=true", "model.positions=learned"),
+    "tied, fewer words in the target": ("model.tie=all", "text={joint_vocabulary: true, target_min_freq: 24}"),
     "rotary positions": ("model.positions=rotary", "model.qk_norm=true"),
     "activation checkpointing": ("training.activation_checkpointing=true",),
 }

@@ -191,13 +191,18 @@ def test_unknown_validation_text_is_told_of(tiny: TinyProject, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize(
-    ("joint", "told"), [("true", r"a joint vocabulary of \d+"), ("false", r"vocabularies of \d+ \(de\) and \d+ \(en\)")]
+    ("text", "told"),
+    [
+        ("{joint_vocabulary: true}", r"a joint vocabulary of \d+"),
+        ("{joint_vocabulary: true, target_min_freq: 24}", r"a joint vocabulary of \d+, \d+ of them in en"),
+        ("{}", r"vocabularies of \d+ \(de\) and \d+ \(en\)"),
+    ],
 )
 def test_whether_languages_share_a_vocabulary_is_said(
-    joint: str, told: str, tiny: TinyProject, caplog: pytest.LogCaptureFixture
+    text: str, told: str, tiny: TinyProject, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "translate")
-    train(tiny.config(f"text.joint_vocabulary={joint}", "training.max_steps=1"))
+    train(tiny.config(f"text={text}", "training.max_steps=1"))
     said = rf"model: [\d,]+ parameters, {told}; training on cpu, 1 CPU thread\(s\), in float32"
     assert any(re.fullmatch(said, message) for message in caplog.messages)
 

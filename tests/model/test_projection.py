@@ -35,6 +35,19 @@ def test_it_is_a_linear_layer(size: int, rows: tuple[int, ...]) -> None:
         torch.testing.assert_close(layer(x), linear(x))
 
 
+@pytest.mark.parametrize("size", [COLUMNS - 1, COLUMNS])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_of_a_larger_weight_it_takes_the_first_rows(size: int, dtype: torch.dtype) -> None:
+    layer, linear = random_layer(size), nn.Linear(8, size).double()
+    linear.load_state_dict(layer.state_dict())
+    layer.weight = nn.Parameter(torch.cat([layer.weight, torch.randn(5, 8)]))
+    x = torch.randn(3, 8, dtype=dtype)
+    found, of_x, of_weight, of_bias = with_gradients(layer.to(dtype), x)
+    torch.testing.assert_close((found, of_x, of_weight[:size], of_bias), with_gradients(linear.to(dtype), x))
+    assert of_weight.shape == (size + 5, 8)
+    assert not of_weight[size:].any()
+
+
 @pytest.mark.parametrize("size", [1, COLUMNS - 1, COLUMNS, COLUMNS + 1, 100])
 def test_rows_begin_at_cache_lines_in_float32_alone(size: int) -> None:
     layer = random_layer(size).float()

@@ -283,7 +283,7 @@ def test_what_every_worker_takes_is_told_and_what_processes_can_do(monkeypatch: 
     with rehearsed(learner, processes=2, workers=3) as said:
         torch.zeros(2**20)  # 4 MiB, more than a third of 8
     warning, told = said
-    assert "training may need more than the 12 MiB of free memory for each of 2 processes; " in warning
+    assert "training may need more than the 14 MiB of free memory for each of 2 processes; " in warning
     assert "train with fewer than 2 processes" in warning
     assert told.endswith(", activations of 3 times 5 rows of 9 tokens 12 MiB")
 

@@ -23,6 +23,7 @@ NAMES_ELSEWHERE = {
     "max_source_length max_target_length max_source_positions max_target_positions",
     "data.filter.repeated": "dedup deduplicate drop_duplicates",
     "text.joint_vocabulary": "share_vocab shared_vocab joined_dictionary joint_vocab share_dict",
+    "text.target_min_freq": "vocabulary_threshold",
     "text.tokenizer.kind": "level tokenizer_type subword_type",
     "text.tokenizer.vocab_size": "num_merges merges n_merges bpe_size src_vocab_size tgt_vocab_size voc_limit "
     "max_vocab_size num_words",

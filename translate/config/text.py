@@ -127,3 +127,18 @@ class TextConfig(Section):
         Field(discriminator="kind"),
     ] = Field(WordTokenizerConfig(), description="How text is split into tokens.")
     joint_vocabulary: bool = Field(False, description="One vocabulary for both languages instead of one for each.")
+    target_min_freq: int = Field(
+        0,
+        ge=0,
+        le=10_000_000,
+        description="With a joint vocabulary, the target has only those tokens that occur at least this often in the "
+        "target side of the training text (subword-nmt's vocabulary threshold); of subwords, single characters need to "
+        "occur but once. Fewer tokens to choose from save time; try 1. Default: all.",
+    )
+
+    def conflicts(self) -> Iterator[Conflict]:
+        if self.target_min_freq and not self.joint_vocabulary:
+            yield Conflict(
+                "target_min_freq is for a joint vocabulary; set joint_vocabulary: true, or leave it out",
+                ("target_min_freq", "joint_vocabulary"),
+            )

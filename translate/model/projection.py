@@ -16,6 +16,8 @@ COLUMNS = 16  # As many numbers of float32 fill a cache line.
 class Projection(nn.Linear):
     """A linear layer from (..., D) to (..., V).
 
+    Its weight may have more rows than V, as that of a joint embedding, where those of the target come first.
+
     In float32 on CPUs, each row of the result begins a multiple of `columns` numbers after the one before; what is
     between them is unused. If each began somewhere else in its cache lines, MKL's product would take up to twice as
     long on CPUs with AVX2.
@@ -26,10 +28,11 @@ class Projection(nn.Linear):
         self.columns = COLUMNS
 
     def forward(self, x: Tensor) -> Tensor:
+        weight_VD = self.weight if len(self.weight) == self.out_features else self.weight[: self.out_features]
         aligned = self.out_features % self.columns == 0
         if aligned or x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
-            return super().forward(x)
-        product_MV: Tensor = _AlignedProduct.apply(x.flatten(0, -2), self.weight, self.bias, self.columns)  # type: ignore[no-untyped-call]
+            return nn.functional.linear(x, weight_VD, self.bias)
+        product_MV: Tensor = _AlignedProduct.apply(x.flatten(0, -2), weight_VD, self.bias, self.columns)  # type: ignore[no-untyped-call]
         return product_MV.unflatten(0, x.shape[:-1])
 
 

@@ -39,7 +39,9 @@ def describe_codecs(source: Codec, target: Codec, joint: bool) -> str:
     if target.holds_labels:
         return f"vocabulary of {len(source.vocabulary)} ({source.language}), {len(target.vocabulary.words)} labels"
     if joint:
-        return f"a joint vocabulary of {len(source.vocabulary)}"
+        size, of_target = len(source.vocabulary), len(target.vocabulary)
+        share = "" if of_target == size else f", {of_target} of them in {target.language}"
+        return f"a joint vocabulary of {size}{share}"
     sides = [f"{len(codec.vocabulary)} ({codec.language})" for codec in (source, target)]
     return f"vocabularies of {' and '.join(sides)}"
 

@@ -10,14 +10,16 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 from translate.config.text import TextConfig, WhitespaceTokenizerConfig, WholeWordsConfig, WordTokenizerConfig
 from translate.errors import ConfigError
 from translate.system.pool import CHUNK, chunks, mapped
 from translate.text.codec import Codec, Codecs, compose
 from translate.text.labels import LabelTokenizer
-from translate.text.piece_learning import Rereadable, learn_pieces
+from translate.text.piece_learning import Rereadable, learn_pieces, with_frequent_pieces
 from translate.text.spacing import SpacingCounts
+from translate.text.tokenizers import Tokenizer
 from translate.text.vocabulary import Vocabulary, build_vocabulary
 from translate.text.whitespace import WhitespaceTokenizer
 from translate.text.words import WordTokenizer
@@ -25,6 +27,7 @@ from translate.text.words import WordTokenizer
 # Spacing is learned from this many lines. More lines have more pairs of neighbours, but hardly change the rules.
 SPACING_LINES = 200_000
 
+T = TypeVar("T", bound=Tokenizer)
 Words = WordTokenizer | WhitespaceTokenizer
 Sides = list[tuple[str, Iterable[str]]]  # for each side, its language code, which both may share, and its lines
 
@@ -48,7 +51,7 @@ def build_codecs(
     if target_language is not None:
         text.append((target_language, target))
     if isinstance(config.tokenizer, WholeWordsConfig):
-        codecs = _word_codecs(config.tokenizer, text, config.joint_vocabulary)
+        codecs = _word_codecs(config, config.tokenizer, text)
     else:
         codecs = _piece_codecs(config, text)
     source_codec = replace(codecs[0], composes=True)
@@ -56,19 +59,29 @@ def build_codecs(
     return Codecs(source_codec, target_codec)
 
 
-def _word_codecs(config: WordTokenizerConfig | WhitespaceTokenizerConfig, text: Sides, joint: bool) -> list[Codec]:
+def _word_codecs(
+    config: TextConfig, settings: WordTokenizerConfig | WhitespaceTokenizerConfig, text: Sides
+) -> list[Codec]:
     languages = [language for language, _ in text]
     tokenizers: Sequence[Words]
-    match config:
+    match settings:
         case WordTokenizerConfig():
-            tokenizers = _spacy_tokenizers(config, languages)
+            tokenizers = _spacy_tokenizers(settings, languages)
         case WhitespaceTokenizerConfig():
-            tokenizers = [WhitespaceTokenizer(language, config.lowercase) for language in languages]
+            tokenizers = [WhitespaceTokenizer(language, settings.lowercase) for language in languages]
     learned = [_learn(tokenizer, lines) for tokenizer, (_, lines) in zip(tokenizers, text, strict=True)]
-    if joint:
-        together = sum((counts for _, counts in learned), Counter[str]())
-        learned = [(tokenizer, together) for tokenizer, _ in learned]
-    return [Codec(tokenizer, _vocabulary(config, counts)) for tokenizer, counts in learned]
+    if not config.joint_vocabulary:
+        return [Codec(tokenizer, _vocabulary(settings, counts)) for tokenizer, counts in learned]
+    (source, source_counts), (target, target_counts) = learned
+    words = _vocabulary(settings, source_counts + target_counts).words
+    of_target = tuple(word for word in words if target_counts[word] >= config.target_min_freq)
+    if not of_target:
+        most = max(target_counts.values(), default=0)
+        raise ConfigError(
+            f"text.target_min_freq: {config.target_min_freq} keeps no word of the target text, "
+            f"whose most frequent one occurs {most} times; lower it"
+        )
+    return _joint_codecs(source, target, words, of_target)
 
 
 def _spacy_tokenizers(config: WordTokenizerConfig, languages: Sequence[str]) -> list[WordTokenizer]:
@@ -90,9 +103,24 @@ def _spacy_tokenizers(config: WordTokenizerConfig, languages: Sequence[str]) -> 
 
 def _piece_codecs(config: TextConfig, text: Sides) -> list[Codec]:
     settings = config.tokenizer.model_dump(exclude={"dropout"})
-    groups = [text] if config.joint_vocabulary else [[side] for side in text]
-    learned = [tokenizer for group in groups for tokenizer in learn_pieces(group, **settings)]
-    return [Codec(tokenizer, Vocabulary(tokenizer.pieces)) for tokenizer in learned]
+    if not config.joint_vocabulary:
+        learned = [tokenizer for side in text for tokenizer in learn_pieces([side], **settings)]
+        return [Codec(tokenizer, Vocabulary(tokenizer.pieces)) for tokenizer in learned]
+    source, target = learn_pieces(text, **settings)
+    if config.target_min_freq:
+        (_, lines) = text[1]
+        _, counts = _learn(target, lines)
+        target = with_frequent_pieces(target, counts, config.target_min_freq)
+    return _joint_codecs(source, target, source.pieces, target.pieces)
+
+
+def _joint_codecs(
+    source: Tokenizer, target: Tokenizer, words: tuple[str, ...], of_target: tuple[str, ...]
+) -> list[Codec]:
+    """Codecs with one vocabulary of `words`, the first ids of which are those of the target."""
+    known = set(of_target)
+    others = tuple(word for word in words if word not in known)
+    return [Codec(source, Vocabulary(of_target + others)), Codec(target, Vocabulary(of_target))]
 
 
 def _label_codec(lines: Iterable[str]) -> Codec:
@@ -101,8 +129,8 @@ def _label_codec(lines: Iterable[str]) -> Codec:
     return Codec(tokenizer, Vocabulary(tuple(sorted(labels))))
 
 
-def _learn(tokenizer: Words, lines: Iterable[str]) -> tuple[Words, Counter[str]]:
-    """The tokenizer with the spacing of these lines, if it learns that, and how often each word occurs in them."""
+def _learn(tokenizer: T, lines: Iterable[str]) -> tuple[T, Counter[str]]:
+    """The tokenizer with the spacing of these lines, if it learns that, and how often each token occurs in them."""
     spacing = SpacingCounts()
     counts: Counter[str] = Counter()
     tasks = ((number * CHUNK < SPACING_LINES, chunk) for number, chunk in enumerate(chunks(lines, CHUNK)))
@@ -115,8 +143,8 @@ def _learn(tokenizer: Words, lines: Iterable[str]) -> tuple[Words, Counter[str]]
     return tokenizer, counts
 
 
-def _count(tokenizer: Words, task: tuple[bool, list[str]]) -> tuple[Counter[str], SpacingCounts]:
-    """How often each word occurs in the lines of a task and, if it asks for that, how their neighbours are spaced."""
+def _count(tokenizer: Tokenizer, task: tuple[bool, list[str]]) -> tuple[Counter[str], SpacingCounts]:
+    """How often each token occurs in the lines of a task and, if it asks for that, how their neighbours are spaced."""
     with_spacing, lines = task
     if not (with_spacing and isinstance(tokenizer, WordTokenizer)):
         return Counter(chain.from_iterable(tokenizer.tokenize(lines))), SpacingCounts()

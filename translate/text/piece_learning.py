@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any
 
 from translate.errors import ConfigError, DataError
@@ -80,6 +80,33 @@ def learn_pieces(
     texts = prepared if character_coverage == 1.0 else _without_rare_characters(prepared, character_coverage)
     state = LEARNERS[kind](texts, **settings).to_str()
     return [replace(tokenizer, state=state) for tokenizer in untrained]
+
+
+def with_frequent_pieces(tokenizer: PieceTokenizer, counts: Counter[str], min_count: int) -> PieceTokenizer:
+    """The tokenizer with only those of its pieces that are frequent, and what it needs to split text into them.
+
+    The vocabulary threshold of subword-nmt (https://github.com/rsennrich/subword-nmt) is the same idea. With a
+    `min_count` of 1, the text that was counted is split as before.
+
+    Args:
+        counts: how often each piece occurs in a text. Every character of the text stays, and so do single bytes.
+    """
+    frequent = {piece for piece, count in counts.items() if count >= min_count}
+    parts = {character for piece in counts.keys() - BYTES.keys() for character in piece.removeprefix(CONTINUES)}
+    if tokenizer.kind == "bpe":  # Merges lead from characters to a piece by way of some of its substrings.
+        parts |= {piece[i:j] for piece in frequent for i, j in combinations(range(len(piece) + 1), 2)}
+    stay = {UNKNOWN, *BYTES, *frequent, *parts, *(CONTINUES + part for part in parts)}
+
+    state = json.loads(tokenizer.state)
+    model = state["model"]
+    if tokenizer.kind == "unigram":
+        model["vocab"] = [(piece, score) for piece, score in model["vocab"] if piece in stay]
+    else:
+        pieces = sorted(model["vocab"].keys() & stay, key=model["vocab"].__getitem__)
+        model["vocab"] = {piece: index for index, piece in enumerate(pieces)}
+        if "merges" in model:
+            model["merges"] = [merge for merge in model["merges"] if "".join(merge) in stay]
+    return replace(tokenizer, state=json.dumps(state, ensure_ascii=False))
 
 
 def _by_frequency(counts: Counter[str]) -> list[str]:
