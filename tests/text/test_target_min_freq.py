@@ -1,6 +1,7 @@
 """A joint vocabulary of which the target has only what occurs in its own text."""
 
 import json
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ from translate.errors import ConfigError
 from translate.text.bpe_dropout import BpeDropout
 from translate.text.build import build_codecs
 from translate.text.codec import Codec, Codecs
+from translate.text.piece_learning import learn_pieces, with_frequent_pieces
 from translate.text.pieces import BYTES, CONTINUES
 from translate.text.vocabulary import SPECIALS, UNK
 
@@ -107,6 +109,14 @@ def test_bpe_dropout_stays_inside(name: str) -> None:
         assert max(found) < len(target.vocabulary)
         assert UNK not in found
         assert target.decode(found) == line
+
+
+def test_names_of_bytes_are_no_text() -> None:
+    text = [("de", ["<0x"] * 3), ("en", ["ab"] * 3)]
+    _, target = learn_pieces(text, kind="bpe", vocab_size=10, min_freq=2, byte_fallback=True)
+    kept = with_frequent_pieces(target, Counter({"<0x41>": 3, "a": 3}), 1).pieces
+    assert "<" in target.pieces
+    assert set(kept) == {*BYTES, "a"}
 
 
 @pytest.mark.parametrize("name", SETTINGS)

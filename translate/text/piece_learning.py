@@ -91,8 +91,9 @@ def with_frequent_pieces(tokenizer: PieceTokenizer, counts: Counter[str], min_co
     Args:
         counts: how often each piece occurs in a text. Every character of the text stays, and so do single bytes.
     """
-    frequent = {piece for piece, count in counts.items() if count >= min_count}
-    parts = {character for piece in counts.keys() - BYTES.keys() for character in piece.removeprefix(CONTINUES)}
+    written = counts.keys() - BYTES.keys()
+    frequent = {piece for piece in written if counts[piece] >= min_count}
+    parts = {character for piece in written for character in piece.removeprefix(CONTINUES)}
     if tokenizer.kind == "bpe":  # Merges lead from characters to a piece by way of some of its substrings.
         parts |= {piece[i:j] for piece in frequent for i, j in combinations(range(len(piece) + 1), 2)}
     stay = {UNKNOWN, *BYTES, *frequent, *parts, *(CONTINUES + part for part in parts)}
