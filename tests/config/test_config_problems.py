@@ -278,10 +278,6 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "or model.tie: target",
         ),
         (
-            "text:\n  target_min_freq: 1",
-            "x.yaml:2: text: target_min_freq is for a joint vocabulary; set joint_vocabulary: true, or leave it out",
-        ),
-        (
             "training:\n  max_epochs: null",
             "x.yaml:2: training: max_epochs and max_steps are both null; give at least one of them",
         ),
@@ -311,6 +307,10 @@ DECAYS = "a list of 2, each a number from 0 to below 1"
             "data: {kind: labelled}\nmodel: {kind: classifier}\ntext:\n  joint_vocabulary: true",
             "x.yaml:4, x.yaml:1: text.joint_vocabulary is for two languages, and labelled text has one; set it to "
             "false",
+        ),
+        (
+            "data: {kind: labelled}\nmodel: {kind: classifier}\ntext: {target_min_freq: 1}",
+            "x.yaml:3, x.yaml:1: text.target_min_freq is for target text, and labelled text has none; set it to 0",
         ),
         (
             "data: {kind: labelled}\nmodel: {kind: classifier}\ntext: {tokenizer: {target_model: x}}",

@@ -307,7 +307,10 @@ def test_corpora_are_mixed_by_weight(
     assert SavedModel.load(run.model).about["train_parts"] == corpora  # so that scoring warns of each of them
 
 
-def test_a_corpus_without_a_say_in_the_vocabulary(tiny: TinyProject, mixed: tuple[str, str]) -> None:
+def test_a_corpus_without_a_say_in_the_vocabulary(
+    tiny: TinyProject, mixed: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "translate")
     root, _ = mixed
 
     def trained_on(name: str, train_on: str) -> SavedModel:
@@ -315,7 +318,10 @@ def test_a_corpus_without_a_say_in_the_vocabulary(tiny: TinyProject, mixed: tupl
         return SavedModel.load(train(tiny.config(root, *asked)).model)
 
     alone = trained_on("alone", "a")
+    assert not re.search("^a: .* out of vocabulary", caplog.text, re.MULTILINE)
+    write_split(tiny.folder / "mixed", "crawl-1", ["x y z", "x"], ["x y", "z"])
     silent = trained_on("silent", "[a, {split: crawl-1, vocabulary: false}]")
+    assert [message for message in caplog.messages if re.match(r"a \+ crawl-1: .* out of vocabulary", message)]
     assert (silent.source, silent.target) == (alone.source, alone.target)
     assert trained_on("all", "[a, crawl-1]").source != alone.source
 

@@ -1,4 +1,4 @@
-"""A joint vocabulary of which the target has only what occurs in its own text."""
+"""A target that has only those tokens that occur in its own text."""
 
 import json
 from collections import Counter
@@ -32,8 +32,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 PIECES = [name for name in SETTINGS if name not in ("word", "whitespace", "byte")]
 
 
-def build(name: str, target_min_freq: int) -> Codecs:
-    settings = {"tokenizer": SETTINGS[name], "joint_vocabulary": True, "target_min_freq": target_min_freq}
+def build(name: str, target_min_freq: int, joint: bool = True) -> Codecs:
+    settings = {"tokenizer": SETTINGS[name], "joint_vocabulary": joint, "target_min_freq": target_min_freq}
     return build_codecs(TextConfig.model_validate(settings), ("de", "en"), GERMAN, ENGLISH)
 
 
@@ -88,10 +88,20 @@ def test_it_counts_words_of_the_target_alone() -> None:
     assert target.encode(["The Haus is big."]) == [[5, UNK, 9, UNK, 4]]
 
 
+@pytest.mark.parametrize("name", SETTINGS)
+def test_of_a_vocabulary_of_its_own_the_target_needs_all(name: str) -> None:
+    own, all_ = build(name, 1, joint=False), build(name, 0, joint=False)
+    assert own.source == all_.source
+    assert tokens(own.target, ENGLISH) == tokens(all_.target, ENGLISH)
+    unused = set(all_.target.vocabulary.words) - set(own.target.vocabulary.words)
+    assert not unused.intersection(token for line in tokens(all_.target, ENGLISH) for token in line)
+
+
+@pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("name", PIECES)
-def test_rare_pieces_are_split(name: str) -> None:
+def test_rare_pieces_are_split(name: str, joint: bool) -> None:
     """Into more frequent ones, so that the text is as before."""
-    often, once = build(name, 7).target, build(name, 1).target
+    often, once = build(name, 7, joint).target, build(name, 1, joint).target
     assert len(often.vocabulary) <= len(once.vocabulary)
     encoded = often.encode(ENGLISH)
     assert sum(map(len, encoded)) >= sum(map(len, once.encode(ENGLISH)))
@@ -127,10 +137,30 @@ def test_it_is_saved(name: str) -> None:
     assert saved.encode(ENGLISH) == target.encode(ENGLISH)
 
 
+@pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("name", ["word", "whitespace"])
-def test_no_word_is_that_frequent(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"text\.target_min_freq: 1000 keeps no word of the target text, whose most"):
-        build(name, 1000)
+def test_no_word_is_that_frequent(name: str, joint: bool) -> None:
+    most = max(Counter(token for line in tokens(build(name, 0).target, ENGLISH) for token in line).values())
+    with pytest.raises(
+        ConfigError, match=rf"text\.target_min_freq: 1000 keeps no word .* occurs {most} times; lower it"
+    ):
+        build(name, 1000, joint)
+
+
+@pytest.mark.parametrize("setting", [{"min_freq": 10}, {"max_size": 3}])
+def test_the_vocabulary_has_no_word_of_the_target(setting: dict[str, int]) -> None:
+    settings = {"tokenizer": {"kind": "word", **setting}, "joint_vocabulary": True, "target_min_freq": 1}
+    text = ["eins zwei drei"] * 20, ["one two three"] * 3
+    with pytest.raises(
+        ConfigError, match=r"occurs 0 times; lower text\.tokenizer\.min_freq or raise text\.tokenizer\."
+    ):
+        build_codecs(TextConfig.model_validate(settings), ("de", "en"), *text)
+
+
+def test_labels_have_no_part_in_a_joint_vocabulary() -> None:
+    source, target = build_codecs(TextConfig(joint_vocabulary=True), ("de", None), GERMAN, ["a", "b", "a"])
+    assert "Haus" in source.vocabulary
+    assert target.vocabulary.words == ("a", "b")
 
 
 def test_no_piece_is_that_frequent() -> None:

@@ -103,6 +103,11 @@ class Config(Section):
                 "text.joint_vocabulary is for two languages, and labelled text has one; set it to false",
                 ("text.joint_vocabulary", "data.kind"),
             )
+        if self.text.target_min_freq:
+            yield Conflict(
+                "text.target_min_freq is for target text, and labelled text has none; set it to 0",
+                ("text.target_min_freq", "data.kind"),
+            )
         if isinstance(self.text.tokenizer, WordTokenizerConfig) and self.text.tokenizer.target_model:
             yield Conflict(
                 "text.tokenizer.target_model tokenizes translations, and labels are not tokenized; leave it out",

@@ -131,14 +131,8 @@ class TextConfig(Section):
         0,
         ge=0,
         le=10_000_000,
-        description="With a joint vocabulary, the target has only those tokens that occur at least this often in the "
-        "target side of the training text (subword-nmt's vocabulary threshold); of subwords, single characters need to "
-        "occur but once. Fewer tokens to choose from save time; try 1. Default: all.",
+        description="The target has only those tokens that occur at least this often in the target side of the "
+        "training text (subword-nmt's vocabulary threshold). Single characters need to occur but once, bytes not at "
+        "all, and BPE keeps what its merges need. Of a joint vocabulary, 1 leaves out what only the source has, which "
+        "saves time. Default: all.",
     )
-
-    def conflicts(self) -> Iterator[Conflict]:
-        if self.target_min_freq and not self.joint_vocabulary:
-            yield Conflict(
-                "target_min_freq is for a joint vocabulary; set joint_vocabulary: true, or leave it out",
-                ("target_min_freq", "joint_vocabulary"),
-            )

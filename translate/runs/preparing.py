@@ -85,7 +85,7 @@ def prepare_text(config: Config, start: SavedModel | None, resumed: SavedState |
     if not text.train_set.labelled:
         warn_of_translations(text, config)
     warn_of_truncated_sources(text.valid_set, valid, config.decoding.max_source)
-    if start:  # whose vocabularies were made from other text
+    if start or train.vocabulary:  # Vocabularies were made from other text.
         log_unknown_share(text.train_set, train)
     log_unknown_share(text.valid_set, valid)
     encode_other_splits(corpora_of(config.data, codecs.target), cache, codecs)

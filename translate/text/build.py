@@ -55,7 +55,11 @@ def build_codecs(
     else:
         codecs = _piece_codecs(config, text)
     source_codec = replace(codecs[0], composes=True)
-    target_codec = _label_codec(target) if target_language is None else codecs[1]
+    if target_language is None:
+        return Codecs(source_codec, _label_codec(target))
+    target_codec = codecs[1]
+    if config.joint_vocabulary:
+        source_codec = replace(source_codec, vocabulary=_in_order(source_codec.vocabulary, target_codec.vocabulary))
     return Codecs(source_codec, target_codec)
 
 
@@ -70,18 +74,14 @@ def _word_codecs(
         case WhitespaceTokenizerConfig():
             tokenizers = [WhitespaceTokenizer(language, settings.lowercase) for language in languages]
     learned = [_learn(tokenizer, lines) for tokenizer, (_, lines) in zip(tokenizers, text, strict=True)]
-    if not config.joint_vocabulary:
-        return [Codec(tokenizer, _vocabulary(settings, counts)) for tokenizer, counts in learned]
-    (source, source_counts), (target, target_counts) = learned
-    words = _vocabulary(settings, source_counts + target_counts).words
-    of_target = tuple(word for word in words if target_counts[word] >= config.target_min_freq)
-    if not of_target:
-        most = max(target_counts.values(), default=0)
-        raise ConfigError(
-            f"text.target_min_freq: {config.target_min_freq} keeps no word of the target text, "
-            f"whose most frequent one occurs {most} times; lower it"
-        )
-    return _joint_codecs(source, target, words, of_target)
+    counts = [counts for _, counts in learned]
+    if config.joint_vocabulary:
+        vocabularies = [_vocabulary(settings, sum(counts, Counter()))] * len(text)
+    else:
+        vocabularies = [_vocabulary(settings, of_side) for of_side in counts]
+    if config.target_min_freq:
+        vocabularies[1] = _frequent_words(vocabularies[1], counts[1], config.target_min_freq)
+    return [Codec(tokenizer, vocabulary) for (tokenizer, _), vocabulary in zip(learned, vocabularies, strict=True)]
 
 
 def _spacy_tokenizers(config: WordTokenizerConfig, languages: Sequence[str]) -> list[WordTokenizer]:
@@ -103,24 +103,20 @@ def _spacy_tokenizers(config: WordTokenizerConfig, languages: Sequence[str]) -> 
 
 def _piece_codecs(config: TextConfig, text: Sides) -> list[Codec]:
     settings = config.tokenizer.model_dump(exclude={"dropout"})
-    if not config.joint_vocabulary:
+    if config.joint_vocabulary:
+        learned = learn_pieces(text, **settings)
+    else:
         learned = [tokenizer for side in text for tokenizer in learn_pieces([side], **settings)]
-        return [Codec(tokenizer, Vocabulary(tokenizer.pieces)) for tokenizer in learned]
-    source, target = learn_pieces(text, **settings)
     if config.target_min_freq:
-        (_, lines) = text[1]
-        _, counts = _learn(target, lines)
-        target = with_frequent_pieces(target, counts, config.target_min_freq)
-    return _joint_codecs(source, target, source.pieces, target.pieces)
+        _, lines = text[1]
+        _, counts = _learn(learned[1], lines)
+        learned[1] = with_frequent_pieces(learned[1], counts, config.target_min_freq)
+    return [Codec(tokenizer, Vocabulary(tokenizer.pieces)) for tokenizer in learned]
 
 
-def _joint_codecs(
-    source: Tokenizer, target: Tokenizer, words: tuple[str, ...], of_target: tuple[str, ...]
-) -> list[Codec]:
-    """Codecs with one vocabulary of `words`, the first ids of which are those of the target."""
-    known = set(of_target)
-    others = tuple(word for word in words if word not in known)
-    return [Codec(source, Vocabulary(of_target + others)), Codec(target, Vocabulary(of_target))]
+def _in_order(joint: Vocabulary, target: Vocabulary) -> Vocabulary:
+    """A joint vocabulary that begins with the words that the target has of it, so that their ids are the same."""
+    return Vocabulary(target.words + tuple(word for word in joint.words if word not in target))
 
 
 def _label_codec(lines: Iterable[str]) -> Codec:
@@ -154,6 +150,19 @@ def _count(tokenizer: Tokenizer, task: tuple[bool, list[str]]) -> tuple[Counter[
         spacing.add(tokens, space_after)
         counts.update(tokens)
     return counts, spacing
+
+
+def _frequent_words(vocabulary: Vocabulary, counts: Counter[str], min_freq: int) -> Vocabulary:
+    """The words of a vocabulary that are counted at least so often. ConfigError if that is none."""
+    words = tuple(word for word in vocabulary.words if counts[word] >= min_freq)
+    if not words:
+        most = max(counts[word] for word in vocabulary.words)
+        remedy = "lower it" if most else "lower text.tokenizer.min_freq or raise text.tokenizer.max_size"
+        raise ConfigError(
+            f"text.target_min_freq: {min_freq} keeps no word of the target text, in which the most frequent word of "
+            f"the vocabulary occurs {most} times; {remedy}"
+        )
+    return Vocabulary(words)
 
 
 def _vocabulary(config: WholeWordsConfig, counts: Counter[str]) -> Vocabulary:
