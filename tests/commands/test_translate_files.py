@@ -25,14 +25,16 @@ from translate.errors import DataError
 from translate.translator import Translator
 
 ENCODING = "iconv -f ENCODING -t utf8, where ENCODING is what it is now, such as latin1, cp1251 or shift_jis"
-TO_UTF8 = f"convert the text to UTF-8: {ENCODING}"
+TO_UTF8 = f"Convert the text to UTF-8: {ENCODING}."
 
 
 def test_standard_input_that_is_not_utf8(translate: Call, translator: Translator) -> None:
-    message = f"standard input, line 2, byte 4: not UTF-8 (invalid continuation byte); {TO_UTF8}"
+    message = f"standard input, line 2, byte 4: 0xf1 is not UTF-8 (invalid continuation byte). {TO_UTF8}"
     done = joined(translator.translate(["el gato"]))
     assert translate(stdin=b"el gato\nel \xf1i\xf1o\n") == Outcome(2, done, f"error: {message}\n")
     assert translate(stdin=b"el gato\nel \xf1i\xf1o") == Outcome(2, done, f"error: {message}\n")
+    message = f"standard input, line 2, byte 1: 0xff is not UTF-8 (invalid start byte). {TO_UTF8}"
+    assert translate(stdin=b"el gato\n\xff\xfe") == Outcome(2, done, f"error: {message}\n")  # only a file's first line
 
 
 def test_a_line_of_standard_input_without_an_end(
@@ -50,7 +52,7 @@ def test_a_line_of_standard_input_without_an_end(
 def test_packed_text_on_standard_input_is_recognized(translate: Call) -> None:
     said = translate(stdin=gzip.compress(b"el gato\n"))
     assert said.code == 2
-    assert said.err.endswith("; it looks like gzip: name the file with --input, or unpack it first\n")
+    assert said.err.endswith(". It looks like gzip: name the file with --input, or unpack it first.\n")
 
 
 @pytest.mark.parametrize("name", ["mono.it", "mono.it.gz", "mono.es", "mono.es.it", "mono"])
@@ -81,7 +83,7 @@ def test_a_file_that_is_not_utf8(translate: Call, tmp_path: Path) -> None:
 
 def test_an_argument_that_is_not_utf8(translate: Call) -> None:
     latin1 = os.fsdecode("el niño".encode("latin-1"))
-    message = f"sentence 2, byte 6: not UTF-8 (invalid continuation byte); {TO_UTF8}"
+    message = f"sentence 2, byte 6: 0xf1 is not UTF-8 (invalid continuation byte). {TO_UTF8}"
     assert translate("el gato", latin1) == Outcome(2, "", f"error: {message}\n")
 
 
@@ -325,7 +327,7 @@ def test_output_appears_only_when_it_is_complete(
     output = tmp_path / "out"
     output.write_text("older\n", encoding="utf-8")
     said = translate("--output", output, stdin=b"el gato\n\xff\n")
-    message = f"standard input, line 2, byte 1: not UTF-8 (invalid start byte); {TO_UTF8}"
+    message = f"standard input, line 2, byte 1: 0xff is not UTF-8 (invalid start byte). {TO_UTF8}"
     kept = f"finished lines: 1, kept in {output}.part1"
     assert said == Outcome(2, "", f"{kept}\nerror: {message}\n")
     assert output.read_text(encoding="utf-8") == "older\n"
@@ -447,7 +449,9 @@ def test_what_was_done_is_kept_though_the_name_of_the_file_leaves_no_room_for_an
     monkeypatch.setattr(streams, "CHUNK", 1)
     said = translate("--output", tmp_path / ("ä" * 127), stdin=b"el gato\n\xff\n")
     part = tmp_path / f"{'ä' * 120}.part1"
-    assert said.err.startswith(f"finished lines: 1, kept in {part}\nerror: standard input, line 2, byte 1: not UTF-8 ")
+    assert said.err.startswith(
+        f"finished lines: 1, kept in {part}\nerror: standard input, line 2, byte 1: 0xff is not "
+    )
     assert list(tmp_path.iterdir()) == [part]
 
 

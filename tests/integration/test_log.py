@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import math
+import re
 
 import pytest
 import torch
@@ -15,7 +17,9 @@ from translate.model_file import SavedModel
 from translate.pipeline import train
 
 
-def test_the_first_update_has_its_loss_with_label_smoothing_and_without(tiny: TinyProject) -> None:
+def test_the_first_update_has_its_loss_with_label_smoothing_and_without(
+    tiny: TinyProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     # One batch of all pairs, and a step too small to change the weights, which are saved after it.
     training = ("max_steps=1", "label_smoothing=0.3", "batch.max_tokens=10000", "optimizer.lr=1e-12")
     run = train(tiny.config("model.dropout=0", *(f"training.{setting}" for setting in training)))
@@ -30,6 +34,9 @@ def test_the_first_update_has_its_loss_with_label_smoothing_and_without(tiny: Ti
     assert abs(loss - nll) > 1e-3
     logged = rows(run)[0]
     assert (logged["loss"], logged["nll"]) == pytest.approx((loss, nll), abs=1e-4)
+    assert logged["perplexity"] == pytest.approx(math.exp(nll), rel=1e-3)
+    (figures,) = re.findall("^update 1 of 1: loss (.*), perplexity (.*), lr ", capsys.readouterr().err, re.MULTILINE)
+    assert list(map(float, figures)) == pytest.approx([loss, math.exp(nll)], abs=0.02)
 
 
 def shown(err: str) -> list[str]:

@@ -130,7 +130,7 @@ def test_nine_in_a_row_are_forgiven_and_ten_are_not(tiny: TinyProject, monkeypat
         train(tiny.config())
     assert str(caught.value) == (
         "the gradient was infinite or NaN in 10 updates in a row; "
-        "lower training.optimizer.lr, raise training.schedule.warmup_steps, in a new run"
+        "lower training.optimizer.lr, or raise training.schedule.warmup_steps, in a new run"
     )
 
 

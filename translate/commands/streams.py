@@ -100,7 +100,7 @@ def portions(source: Iterable[str], portion: Portion) -> Iterator[list[str]]:
 def argument_lines(sentences: Sequence[str]) -> list[str]:
     """The lines of the arguments. DataError names a sentence that is not UTF-8."""
     # Python has decoded the arguments by the locale, and in the C locale that is ASCII.
-    texts = [decode(os.fsencode(text), f"sentence {number}") for number, text in enumerate(sentences, start=1)]
+    texts = [_decode(os.fsencode(text), f"sentence {number}") for number, text in enumerate(sentences, start=1)]
     # A line feed at the end of a sentence ends its line, as in a file, and begins no other.
     return [line.removesuffix("\r") for text in texts for line in text.removesuffix("\n").split("\n")]
 
@@ -155,7 +155,10 @@ def read_some(stream: "BufferedReader") -> bytes:
 
 def line_of(content: bytes, number: int) -> str:
     """A line of standard input. DataError if it is not UTF-8."""
-    line = decode(content.removesuffix(b"\r"), f"standard input, line {number}")
+    from translate.data.lines import looks_like
+
+    kind = looks_like(content) if number == 1 else ""
+    line = _decode(content.removesuffix(b"\r"), f"standard input, line {number}", kind)
     return line.removeprefix("\ufeff") if number == 1 else line
 
 
@@ -185,20 +188,20 @@ def more_has_arrived(stream: "BufferedReader") -> bool:
         return False
 
 
-def decode(content: bytes, place: str) -> str:
-    """Decode UTF-8. DataError names the place of anything else."""
+def _decode(content: bytes, line: str, kind: str = "") -> str:
+    """Decode UTF-8. DataError names the line and the byte of anything else, and the kind of file that it looks like."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        from translate.data.lines import TO_UTF8, looks_like
+        from translate.data.lines import TO_UTF8, not_utf8
 
-        other = looks_like(content).partition(":")[0]
+        other, _, _ = kind.partition(":")
         remedy = (
-            f"it looks like {other}: name the file with --input, or unpack it first"
+            f"It looks like {other}: name the file with --input, or unpack it first."
             if other
-            else f"convert the text to UTF-8: {TO_UTF8}"
+            else f"Convert the text to UTF-8: {TO_UTF8}."
         )
-        raise DataError(f"{place}, byte {error.start + 1}: not UTF-8 ({error.reason}); {remedy}") from None
+        raise not_utf8(line, error, remedy) from None
 
 
 @contextmanager

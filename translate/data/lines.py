@@ -132,7 +132,7 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
             try:
                 text = content.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise _not_utf8(path, before, error) from None
+                raise _block_not_utf8(path, before, error) from None
             if not before:
                 _refuse_odd(path, text)
             lines = (text if before else text.removeprefix("\ufeff")).split("\n")
@@ -157,16 +157,19 @@ def looks_like(content: bytes) -> str:
     return next((kind for signature, kind in SIGNATURES.items() if content.startswith(signature)), "")
 
 
-def _not_utf8(path: Path, before: int, error: UnicodeDecodeError) -> DataError:
+def not_utf8(line: str, error: UnicodeDecodeError, remedy: str) -> DataError:
+    """The error where a line, alone or among others that were decoded with it, is not UTF-8."""
+    content, start = error.object, error.start
+    byte = start - content.rfind(b"\n", 0, start)
+    return DataError(f"{line}, byte {byte}: {content[start]:#04x} is not UTF-8 ({error.reason}). {remedy}")
+
+
+def _block_not_utf8(path: Path, before: int, error: UnicodeDecodeError) -> DataError:
     """The error where a block of a file, with so many lines `before` it, is not UTF-8."""
-    content = error.object
-    line = before + content.count(b"\n", 0, error.start) + 1
-    place = error.start - content.rfind(b"\n", 0, error.start)
-    kind = "" if before else looks_like(content)
+    line = before + error.object.count(b"\n", 0, error.start) + 1
+    kind = "" if before else looks_like(error.object)
     remedy = f"It looks like {kind}." if kind else f"Save the file as UTF-8: {TO_UTF8}."
-    return DataError(
-        f"{path}, line {line}, byte {place}: {content[error.start]:#04x} is not UTF-8 ({error.reason}). {remedy}"
-    )
+    return not_utf8(f"{path}, line {line}", error, remedy)
 
 
 def _too_long(path: Path, before: int, content: bytes) -> DataError:

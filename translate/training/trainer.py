@@ -18,6 +18,7 @@ from torch import Tensor
 from translate.data.batching import BatchPlan, make_batch
 from translate.data.dataset import Indices, Pairs
 from translate.errors import CheckpointError, DataError, TrainingError
+from translate.optimization.loss import perplexity
 from translate.optimization.schedule import build_schedule
 from translate.optimization.update import Pass
 from translate.system.allocation import explained_lack_of_memory, release_memory
@@ -227,11 +228,14 @@ class Trainer:
         progress.non_finite += 1
         self.learner.bar.say(f"update {progress.step + 1} skipped: its gradient norm is {norm}")
         if progress.non_finite == NON_FINITE_UPDATES:
-            clipped = "" if self.config.clip_norm else ", set training.clip_norm"
-            narrow = "" if self.learner.update.dtype is torch.float32 else ", or use training.precision=float32"
+            remedies = ["lower training.optimizer.lr", "raise training.schedule.warmup_steps"]
+            if not self.config.clip_norm:
+                remedies.append("set training.clip_norm")
+            if self.learner.update.dtype is not torch.float32:
+                remedies.append("use training.precision=float32")
             raise TrainingError(
                 f"the gradient was infinite or NaN in {NON_FINITE_UPDATES} updates in a row; "
-                f"lower training.optimizer.lr, raise training.schedule.warmup_steps{clipped}{narrow}, in a new run"
+                f"{', '.join(remedies[:-1])}, or {remedies[-1]}, in a new run"
             )
 
     def _validate(self) -> None:
@@ -249,6 +253,7 @@ class Trainer:
             "epoch": self.learner.epochs_done(),
             "loss": recent.loss / recent.tokens,
             "nll": recent.nll / recent.tokens,
+            "perplexity": perplexity(recent.nll / recent.tokens),
             "gradient_norm": progress.gradient_norm,
             "learning_rate": self._learning_rate(progress.step),
             "target_tokens": progress.target_tokens,
@@ -256,7 +261,10 @@ class Trainer:
         speed = recent.tokens / max(progress.recent_seconds, 1e-9)
         self.learner.metrics.write("train", values, {"seconds": progress.seconds, "target_tokens_per_second": speed})
         self.learner.bar.show(
-            loss=f"{values['loss']:.3f}", lr=f"{values['learning_rate']:.1e}", tokens_per_s=f"{speed:,.0f}"
+            loss=f"{values['loss']:.3f}",
+            perplexity=f"{values['perplexity']:.2f}",
+            lr=f"{values['learning_rate']:.1e}",
+            tokens_per_s=f"{speed:,.0f}",
         )
         progress.recent, progress.recent_seconds = Sums(), 0.0
 
