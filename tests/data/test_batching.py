@@ -106,17 +106,19 @@ def test_an_order_is_kept_until_another_is_asked_for(monkeypatch: pytest.MonkeyP
 
 
 def test_a_planned_epoch_takes_little_more_than_the_number_of_each_pair() -> None:
-    lengths = np.random.default_rng(0).integers(1, 25, (2, 200_000), dtype=np.int32)
-    plan = BatchPlan(np.arange(200_000, dtype=np.int32), *lengths, BatchConfig(max_tokens=1000), 1)
-    tracemalloc.start()  # of all threads, pytest-xdist's, too: what is measured is far more than what that one takes
-    try:
-        epoch = plan.epoch(0)
-        plan.shapes(0)
-        kept, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert len(epoch) > 100
-    assert kept < 1.5 * 4 * 200_000
+    lengths = np.random.default_rng(0).integers(1, 25, (2, 20_000), dtype=np.int32)
+    kept = []
+    for _ in range(3):  # The least counts, because what pytest-xdist's thread allocates meanwhile is counted, too.
+        plan = BatchPlan(np.arange(20_000, dtype=np.int32), *lengths, BatchConfig(max_tokens=1000), 1)
+        tracemalloc.start()
+        try:
+            epoch = plan.epoch(0)
+            plan.shapes(0)
+            kept.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        assert len(epoch) > 100
+    assert min(kept) < 1.5 * 4 * 20_000
 
 
 def test_epochs_group_other_pairs() -> None:

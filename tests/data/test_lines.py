@@ -292,10 +292,13 @@ def test_text_in_files_is_read_again_and_again(tmp_path: Path) -> None:
 
 def test_a_long_file_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines_module, "BLOCK", 1 << 15)
-    path = write(tmp_path / "text.de", "ein Hund bellt und eine Katze schläft\n" * 100_000)
-    tracemalloc.start()  # of all threads: handing over tests, pytest-xdist allocates some 300 kB in its own
-    try:
-        assert sum(1 for _ in FileText(path, 100_000, version_of(path))) == 100_000
-        assert tracemalloc.get_traced_memory()[1] < 2**20 < path.stat().st_size / 3
-    finally:
-        tracemalloc.stop()
+    path = write(tmp_path / "text.de", "ein Hund bellt und eine Katze schläft\n" * 30_000)
+    peaks = []
+    for _ in range(3):  # The least counts, because what pytest-xdist's thread allocates meanwhile is counted, too.
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in FileText(path, 30_000, version_of(path))) == 30_000
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert min(peaks) < 2**19 < path.stat().st_size / 2
