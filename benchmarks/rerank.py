@@ -30,8 +30,8 @@ from sacrebleu.significance import PairedTest, Result
 
 from translate import Translator
 from translate.commands.options import at_least
+from translate.commands.output import open_output
 from translate.commands.run import run
-from translate.commands.streams import open_output
 from translate.commands.translate import refuse_to_replace
 from translate.data.corpora import corpora_of
 from translate.data.corpus import TextInMemory

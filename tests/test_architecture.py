@@ -49,7 +49,7 @@ WRAPPED_IN = {
     "spacy": {"text/words"},
     "tokenizers": {"text/pieces"},
     "torchtext": {"text/vocabulary"},
-    "tqdm": {"training/tracking", "commands/streams"},
+    "tqdm": {"training/tracking", "commands/output"},
     "yaml": {"config/yaml_source"},
 }
 WITHOUT_TORCH = {

@@ -17,7 +17,7 @@ import pytest
 import torch
 from tiny_project import LINES, Call, Outcome, joined, write_lines
 
-from translate.commands import streams
+from translate.commands import sources
 from translate.commands import translate as translate_command
 from translate.translator import Translation, Translator
 
@@ -157,7 +157,7 @@ def test_an_n_best_list_has_five_columns_whatever_the_text(translate: Call, monk
 def test_line_numbers_go_on_from_chunk_to_chunk(
     translate: Call, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
-    monkeypatch.setattr(streams, "CHUNK", 2)
+    monkeypatch.setattr(sources, "CHUNK", 2)
     lines = [*LINES, "el zorro astuto"]
     said = translate("--n-best", "1", "--unknown", stdin=joined(lines).encode())
     rows = [row.split("\t") for row in said.out.split("\n")[:-1]]
@@ -191,29 +191,29 @@ def test_warnings_are_repeated_line_by_line_but_not_portion_by_portion(
 
 
 def test_lines_that_arrive_together_are_translated_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "BLOCK", 8)
-    monkeypatch.setattr(streams, "CHUNK", 3)
+    monkeypatch.setattr(sources, "BLOCK", 8)
+    monkeypatch.setattr(sources, "CHUNK", 3)
     with write_lines(tmp_path / "lines", LINES).open("rb") as file:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
-        assert list(streams.standard_input(streams.Portion(1))) == [LINES[:3], LINES[3:]]
+        assert list(sources.standard_input(sources.Portion(1))) == [LINES[:3], LINES[3:]]
 
 
 def test_of_long_lines_fewer_are_translated_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "CHARACTERS", 10)
+    monkeypatch.setattr(sources, "CHARACTERS", 10)
     lines = ["12345678901234", "", "12345", "1234", "123456", "1"]
     with write_lines(tmp_path / "lines", lines).open("rb") as file:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
         for given in (lines, None):
-            assert list(streams.source_lines(given, torch.device("cpu"))) == [lines[:1], lines[1:5], lines[5:]]
+            assert list(sources.source_lines(given, torch.device("cpu"))) == [lines[:1], lines[1:5], lines[5:]]
 
 
 def test_a_gpu_gets_more_lines_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "CHUNK", 1)
+    monkeypatch.setattr(sources, "CHUNK", 1)
     with write_lines(tmp_path / "lines", LINES).open("rb") as file:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
         for given in (LINES, None):
-            assert list(streams.source_lines(given, torch.device("cuda"))) == [LINES[:4], LINES[4:]]
-    assert list(streams.source_lines(LINES, torch.device("cpu"))) == [[line] for line in LINES]
+            assert list(sources.source_lines(given, torch.device("cuda"))) == [LINES[:4], LINES[4:]]
+    assert list(sources.source_lines(LINES, torch.device("cpu"))) == [[line] for line in LINES]
 
 
 def test_waiting_for_input_leaves_nothing_open() -> None:
@@ -227,7 +227,7 @@ def test_waiting_for_input_leaves_nothing_open() -> None:
         output.write(b"el gato")
         output.flush()
         before = lowest_free()
-        streams.wait_for_more(stream)
+        sources.wait_for_more(stream)
         assert lowest_free() == before
 
 
@@ -250,7 +250,7 @@ def test_a_signal_that_comes_before_the_read_interrupts_the_wait(monkeypatch: py
             monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file))
             thread.start()
             with pytest.raises(KeyboardInterrupt):
-                next(streams.standard_input(streams.Portion(1)))
+                next(sources.standard_input(sources.Portion(1)))
             interrupted.set()
             thread.join()
     finally:
@@ -275,7 +275,7 @@ def no_sockets(*_: object) -> None:
 def test_what_is_translated_is_given_out_before_more_is_read(
     typing: bool, select: Any, translate: Call, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "select", select)
+    monkeypatch.setattr(sources, "select", select)
     if select is no_sockets:
         monkeypatch.delattr(os, "set_blocking")  # which Windows has only from Python 3.12 on
     output = io.BytesIO()
@@ -297,7 +297,7 @@ def test_what_is_translated_is_given_out_before_more_is_read(
 def test_a_person_who_waits_sees_how_far_it_is(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "CHUNK", 2)
+    monkeypatch.setattr(sources, "CHUNK", 2)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     lines = write_lines(tmp_path / "lines", [*LINES, "el zorro"])
     said = translate("--unknown", "--input", lines, "--output", tmp_path / "out")
@@ -314,7 +314,7 @@ def test_a_person_who_waits_sees_how_far_it_is(
 def test_given_translations_are_scored(
     translate: Call, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "CHUNK", 2)
+    monkeypatch.setattr(sources, "CHUNK", 2)
     lines, given = ["el gato", "", "el perro"], ["il gatto", "", "cane"]
     file = write_lines(tmp_path / "given", given)
     expected = [f"{figure:.4f}" for figure in translator.log_probabilities(lines, given)]
@@ -393,7 +393,7 @@ def test_samples_are_the_same_however_the_lines_come(translate: Call, monkeypatc
     assert len(set(samples.splitlines())) > 1
     assert translate("--search", "sample", "--seed", "2", *lines).out != samples
     assert len(set(translate("--search", "sample", "--temperature", "0.01", *lines).out.splitlines())) == 1
-    monkeypatch.setattr(streams, "CHUNK", 2)
+    monkeypatch.setattr(sources, "CHUNK", 2)
     assert translate("--search", "sample", "--batch-tokens", "1", *lines).out == samples
     rows = translate("--search", "sample", "--n-best", "3", "--top-k", "4", "--temperature", "0.5", *lines).out
     assert [row.split("\t")[0] for row in rows.splitlines()] == [str(n) for n in range(1, 8) for _ in range(3)]
@@ -458,16 +458,16 @@ def test_options_that_are_none(options: tuple[str, ...], message: str, translate
 
 
 def test_arguments_with_line_ends_of_windows_are_lines_like_others() -> None:
-    assert streams.argument_lines(["el gato\r\nla casa\r"]) == ["el gato", "la casa"]
-    assert streams.argument_lines(["el gato\n", "", "\n", "la casa\r\n\n"]) == ["el gato", "", "", "la casa", ""]
+    assert sources.argument_lines(["el gato\r\nla casa\r"]) == ["el gato", "la casa"]
+    assert sources.argument_lines(["el gato\n", "", "\n", "la casa\r\n\n"]) == ["el gato", "", "", "la casa", ""]
 
 
 def test_so_are_lines_of_standard_input_and_only_the_first_has_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     content = "\ufeffel gato\r\n\ufeff\r\r\nla casa\r".encode()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
-    lines = [line for arrived in streams.standard_input(streams.Portion(1)) for line in arrived]
+    lines = [line for arrived in sources.standard_input(sources.Portion(1)) for line in arrived]
     assert lines == ["el gato", "\ufeff\r", "la casa"]
 
 
 def test_other_white_space_at_the_end_of_an_argument_stays_as_in_a_file() -> None:
-    assert streams.argument_lines(["el gato \t\n"]) == ["el gato \t"]
+    assert sources.argument_lines(["el gato \t\n"]) == ["el gato \t"]

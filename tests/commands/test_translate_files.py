@@ -19,7 +19,8 @@ import pytest
 import torch
 from tiny_project import LINES, Call, Outcome, Project, joined, write_lines
 
-from translate.commands import streams
+from translate.commands import sources
+from translate.commands.output import is_open_as, open_output
 from translate.commands.translate import main
 from translate.errors import DataError
 from translate.translator import Translator
@@ -149,10 +150,10 @@ def test_a_file_is_checked_first_and_then_read_as_it_is_translated(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_lines(tmp_path / "in", LINES)
-    monkeypatch.setattr(streams, "CHUNK", 1)
-    source = streams.source_text(argparse.Namespace(sentences=[], input=path))
+    monkeypatch.setattr(sources, "CHUNK", 1)
+    source = sources.source_text(argparse.Namespace(sentences=[], input=path))
     assert not isinstance(source, list)
-    ahead = streams.source_lines(source, torch.device("cpu"))
+    ahead = sources.source_lines(source, torch.device("cpu"))
     assert next(ahead) == LINES[:1]
     write_lines(path, [*LINES, *LINES])  # as the output does in `translate.py --input FILE >> FILE`
     with pytest.raises(DataError, match=f"{path} changed while it was being read"):
@@ -174,7 +175,7 @@ def test_a_file_that_grows_while_its_lines_are_counted_is_noticed(
     path = write_lines(tmp_path / "in", LINES)
     with monkeypatch.context() as patch:
         patch.setattr("translate.data.lines.read_blocks", read)
-        source = streams.file_lines(path)
+        source = sources.file_lines(path)
     with pytest.raises(DataError, match=f"{path} changed while it was being read"):
         list(source)
 
@@ -184,9 +185,11 @@ def test_standard_output_by_its_name_keeps_what_is_in_it(
 ) -> None:
     path = write_lines(tmp_path / "all", ["first"])
     with path.open("a", encoding="utf-8") as end:
-        monkeypatch.setattr(streams, "is_open_as", lambda place, stream: place == path and stream is end)
+        monkeypatch.setattr(
+            "translate.commands.output.is_open_as", lambda place, stream: place == path and stream is end
+        )
         monkeypatch.setattr("sys.stderr", end)
-        with streams.open_output(path) as output:
+        with open_output(path) as output:
             output.write("second\n")
     assert path.read_text() == "first\nsecond\n"
 
@@ -194,12 +197,12 @@ def test_standard_output_by_its_name_keeps_what_is_in_it(
 def test_whether_a_stream_is_a_file(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "in", LINES)
     with path.open(encoding="utf-8") as stream:
-        assert streams.is_open_as(path, stream)
+        assert is_open_as(path, stream)
         (tmp_path / "link").symlink_to(path)
-        assert streams.is_open_as(tmp_path / "link", stream)
-        assert not streams.is_open_as(tmp_path / "absent", stream)
-    assert not streams.is_open_as(path, stream)  # It is closed.
-    assert not streams.is_open_as(path, None)
+        assert is_open_as(tmp_path / "link", stream)
+        assert not is_open_as(tmp_path / "absent", stream)
+    assert not is_open_as(path, stream)  # It is closed.
+    assert not is_open_as(path, None)
 
 
 def test_standard_input_is_not_replaced(translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +225,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writing = threading.Thread(target=write_lines, args=(pipe, LINES))
     writing.start()
-    found = streams.file_lines(pipe)
+    found = sources.file_lines(pipe)
     writing.join()
     assert isinstance(found, list)
     assert found == LINES
@@ -234,7 +237,7 @@ def test_standard_input_that_cannot_be_read() -> None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
     with pytest.raises(DataError, match=r"^standard input cannot be read: .*; name a file: --input FILE$"):
-        streams.read_some(cast("io.BufferedReader", Unreadable()))
+        sources.read_some(cast("io.BufferedReader", Unreadable()))
 
 
 def test_output_that_cannot_be_written(translate: Call, tmp_path: Path) -> None:
@@ -314,8 +317,8 @@ def test_standard_input_that_is_closed(translate: Call) -> None:
 def test_a_log_without_a_terminal_has_the_lines_done_now_and_then(
     every: float, told: list[str], translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "CHUNK", 1)
-    monkeypatch.setattr(streams, "REPORT_EVERY", every)
+    monkeypatch.setattr(sources, "CHUNK", 1)
+    monkeypatch.setattr("translate.commands.output.REPORT_EVERY", every)
     assert translate("--output", tmp_path / "out", "el gato", "el").err.splitlines() == told
     assert translate("el gato", "el").err == ""  # Translations on standard output show where it is.
 
@@ -323,7 +326,7 @@ def test_a_log_without_a_terminal_has_the_lines_done_now_and_then(
 def test_output_appears_only_when_it_is_complete(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "CHUNK", 1)
+    monkeypatch.setattr(sources, "CHUNK", 1)
     output = tmp_path / "out"
     output.write_text("older\n", encoding="utf-8")
     said = translate("--output", output, stdin=b"el gato\n\xff\n")
@@ -337,7 +340,7 @@ def test_output_appears_only_when_it_is_complete(
 def test_what_was_done_before_an_error_is_kept(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
-    monkeypatch.setattr(streams, "CHUNK", 2)
+    monkeypatch.setattr(sources, "CHUNK", 2)
     bad = b"".join(f"{line}\n".encode() for line in LINES[:4]) + b"\xff\n"
     for number in (1, 2):
         said = translate("--output", tmp_path / "out", stdin=bad)
@@ -352,7 +355,7 @@ def test_whole_lines_are_kept_where_the_disk_fills_up(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator
 ) -> None:
     resource = pytest.importorskip("resource", reason="no limits on this system")
-    monkeypatch.setattr(streams, "CHUNK", 1)
+    monkeypatch.setattr(sources, "CHUNK", 1)
     first, second = translator.translate(LINES[:2])
     room = len(f"{first}\n{second}".encode()) - 1
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -369,7 +372,7 @@ def test_whole_lines_are_kept_where_the_disk_fills_up(
 
 def test_what_was_written_is_kept_though_it_was_not_on_the_disk_yet(tmp_path: Path) -> None:
     def write_and_stop() -> None:
-        with streams.open_output(tmp_path / "out") as output:
+        with open_output(tmp_path / "out") as output:
             output.write("one\ntwo\nthr")
             raise KeyboardInterrupt
 
@@ -402,7 +405,7 @@ def test_a_file_is_closed_before_it_is_renamed(tmp_path: Path, monkeypatch: pyte
         return rename(self, target)
 
     def write_and_stop() -> None:
-        with streams.open_output(tmp_path / "out") as output:
+        with open_output(tmp_path / "out") as output:
             files.append(output)
             output.write("one\n")
             raise KeyboardInterrupt
@@ -446,7 +449,7 @@ def test_the_name_of_a_file_may_be_as_long_as_the_system_allows(translate: Call,
 def test_what_was_done_is_kept_though_the_name_of_the_file_leaves_no_room_for_an_ending(
     translate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "CHUNK", 1)
+    monkeypatch.setattr(sources, "CHUNK", 1)
     said = translate("--output", tmp_path / ("ä" * 127), stdin=b"el gato\n\xff\n")
     part = tmp_path / f"{'ä' * 120}.part1"
     assert said.err.startswith(

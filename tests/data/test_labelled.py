@@ -16,7 +16,7 @@ from translate.data.cache import CorpusCache
 from translate.data.corpus import TextInMemory
 from translate.data.dataset import Dataset, EncodedText
 from translate.data.digest import text_sha256
-from translate.data.labelled import open_labelled, read_texts_and_labels
+from translate.data.labelled import check_variety, open_labelled, read_texts_and_labels
 from translate.data.selection import select_texts
 from translate.data.splits import open_labelled_split
 from translate.errors import DataError
@@ -121,6 +121,29 @@ def test_a_file_that_grows_while_it_is_checked_is_noticed(tmp_path: Path, monkey
         text = open_labelled(path)
     with pytest.raises(DataError, match="changed while it was being read"):
         list(text.source)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["de", "en"] * 5, []),
+        (["de", "de", "en"], []),
+        (["Ein Haus", "Ein Hund", "Ein Mann"], ["train.tsv: 3 of 3 labels occur only once; each line is label, tab"]),
+        (["label", *["de", "en"] * 5], ["train.tsv: the label 'label' of line 1 occurs only there: is it a header?"]),
+    ],
+)
+def test_labels_that_may_be_something_else(
+    labels: list[str], said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    check_variety(TextInMemory("train.tsv", ["a"] * len(labels), labels, "", "", "x", unit="texts"))
+    assert [message[: len(start)] for message, start in zip(caplog.messages, said, strict=True)] == said
+
+
+def test_a_single_label() -> None:
+    with pytest.raises(
+        DataError, match=r"^train\.tsv: all texts have the label 'de'; give texts of at least two labels$"
+    ):
+        check_variety(TextInMemory("train.tsv", ["a", "b"], ["de", "de"], "", "", "x", unit="texts"))
 
 
 # --- two files -------------------------------------------------------------------------------------------------------

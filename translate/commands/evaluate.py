@@ -136,7 +136,7 @@ def read_text(args: argparse.Namespace, translator: "Translator") -> "TextInMemo
 
 def warn_of_text(text: "TextInMemory", references: list[list[str]], translator: "Translator") -> None:
     """Warn if scores on this text would say little: if it was trained on, or its lines do not belong together."""
-    from translate.data.checks import line_lengths, warn_of_equal_sides, warn_of_misaligned_lines
+    from translate.data.sides import line_lengths, warn_of_equal_sides, warn_of_misaligned_lines
 
     abouts = [each.about for each in (translator.saved, *translator.others)]
     if any(text.variant in (about.get("train"), *about.get("train_parts", ())) for about in abouts):

@@ -95,8 +95,8 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
 
 def read_two_files(args: argparse.Namespace) -> "tuple[Text, Text]":
     """Both files. ConfigError if they are one, or named after each other's language; DataError as open_pair."""
-    from translate.data.checks import are_swapped
     from translate.data.corpus import open_pair
+    from translate.data.sides import are_swapped
 
     (first, second), (source, target) = args.languages, args.files
     if source == target:

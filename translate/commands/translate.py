@@ -18,9 +18,10 @@ from translate.commands.options import (
     settings_of,
     warn_of_truncated,
 )
+from translate.commands.output import is_open_as, open_output, progress
 from translate.commands.run import run
 from translate.commands.signals import leaving_cleanly
-from translate.commands.streams import file_lines, is_open_as, open_output, progress, source_lines, source_text
+from translate.commands.sources import file_lines, source_lines, source_text
 from translate.errors import ConfigError, DataError
 from translate.system.paths import exists, resolved
 

@@ -12,21 +12,16 @@ from numpy.typing import NDArray
 
 from translate.config.data import Corpus, FilePair, LabelledDataConfig, ParallelDataConfig
 from translate.data.cache import CorpusCache
-from translate.data.checks import (
-    are_swapped,
-    check_variety,
-    refuse_swapped_files,
-    warn_of_copies,
-    warn_of_wrong_sides,
-)
+from translate.data.copies import warn_of_copies
 from translate.data.corpus import TextInMemory, TextPair, open_pair
 from translate.data.dataset import Dataset
 from translate.data.fetch import download_multi30k, is_to_be_downloaded
-from translate.data.labelled import read_texts_and_labels
+from translate.data.labelled import check_variety, read_texts_and_labels
 from translate.data.lines import version_of
 from translate.data.mixing import join_corpora, matching_files, open_files
 from translate.data.multi30k import DOWNLOADED_LANGUAGES
 from translate.data.selection import select_pairs, select_texts
+from translate.data.sides import are_swapped, refuse_swapped_files, warn_of_wrong_sides
 from translate.data.splits import (
     find_labelled_split,
     find_split,

@@ -1,5 +1,7 @@
 """Labelled text on disk: one `label<TAB>text` per line, in a file for each split. It knows nothing about tokens."""
 
+import logging
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +11,8 @@ from translate.data.digest import TextDigest, abridged, text_sha256
 from translate.data.lines import Column, FileText, excerpt, lines_of, version_of, without_blank_end
 from translate.errors import DataError
 from translate.text.codec import compose
+
+log = logging.getLogger("translate")
 
 
 def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
@@ -40,6 +44,24 @@ def open_labelled(path: Path, known: Collection[str] | None = None) -> TextPair:
     digests = text_digest.hexdigest(), label_digest.hexdigest()
     variant = _variant(len(labels), *digests)
     return TextPair(path.name, Column(rows, _text), Column(rows, _label), *digests, variant, unit="texts")
+
+
+def check_variety(text: TextPair) -> None:
+    """DataError if all texts have one label; a warning if what is read as labels may be something else."""
+    counts = Counter(text.target)
+    first = next(iter(counts))
+    if len(counts) == 1:
+        raise DataError(f"{text.name}: all texts have the label {first!r}; give texts of at least two labels")
+    once = [label for label, count in counts.items() if count == 1]
+    if 2 * len(once) > len(counts):
+        log.warning(
+            "%s: %d of %d labels occur only once; each line is label, tab, text: are they in this order?",
+            text.name,
+            len(once),
+            len(counts),
+        )
+    elif first in once:
+        log.warning("%s: the label %r of line 1 occurs only there: is it a header?", text.name, first)
 
 
 def _label(row: str) -> str:

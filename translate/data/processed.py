@@ -8,7 +8,9 @@ from contextlib import suppress
 PIECES = re.compile(r"@@( |$)|(^| )▁| ##\w|￭")  # of subword-nmt, SentencePiece, BERT and OpenNMT
 TOKENIZED = re.compile(r"\S [.,。、，](\s|$)| &apos;| @-@ ")
 ENTITY = re.compile(r"&(?:\w+|#\d+|#x[0-9a-fA-F]+);")
-MANY, SOME = 0.1, 0.02  # shares of lines; a text with so many, or more, is said to be so
+# Shares of lines: a text with so many, or more, is said to be so.
+MANY = 0.1
+SOME = 0.02
 
 
 def processed_warnings(sources: Sequence[str], references: Sequence[str]) -> list[str]:

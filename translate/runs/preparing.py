@@ -12,18 +12,14 @@ from translate.config.schema import Config
 from translate.config.text import BpeTokenizerConfig
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
-from translate.data.checks import (
-    log_unknown_share,
-    warn_of_long_lines,
-    warn_of_misaligned_lines,
-    warn_of_truncated_sources,
-)
+from translate.data.checks import log_unknown_share, warn_of_long_lines, warn_of_truncated_sources
 from translate.data.corpora import corpora_of, encode_other_splits
 from translate.data.corpus import TextInMemory, TextPair
 from translate.data.dataset import Dataset
 from translate.data.processed import processed_warnings
 from translate.data.resegmented import ResegmentedDataset
 from translate.data.selection import upsample_pairs
+from translate.data.sides import warn_of_misaligned_lines
 from translate.decoding.limits import MIN_RATIO, estimate_max_ratio
 from translate.evaluation.score_warnings import blanks_warning, text_warnings
 from translate.model.build import Model
