@@ -1,8 +1,8 @@
 """What the scripts run: each command parses its arguments, does its work, and returns an exit code.
 
 Read train.py, translate.py (with sources.py and output.py) and evaluate.py. run.py and signals.py hold what all of them
-share, options.py kinds of options, and what the last two share. spawn.py starts the other processes of a training.
-split.py divides a corpus before all of this.
+share, options.py kinds of options, and what the last two share. spawn.py starts the other processes of a training,
+which run spawned.py. split.py divides a corpus before all of this.
 """
 
 import sys

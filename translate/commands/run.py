@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from translate.commands.signals import CtrlC
@@ -55,59 +56,70 @@ def run(work: Callable[[], int | None], tell: Callable[[str], None] = complain) 
         code = work() or 0
         sys.stdout.flush()
     except BaseException as error:
-        end = code_and_message(error, interrupted=ctrl_c.came)
-        if end is None:
+        ending = ending_by(error, interrupted=ctrl_c.came)
+        if ending is None:
             raise
         if isinstance(error, OSError):  # Standard output may be what has failed.
             drop_output()
-        code, message = end
-        if message:
-            tell(message)
+        code = ending.exit_code
+        if ending.message:
+            tell(ending.message)
     finally:
         ctrl_c.forget()
     return code
 
 
-def code_and_message(error: BaseException, *, interrupted: bool) -> tuple[int, str] | None:
-    """The exit code for what ended a command, and what to say of it, if anything; None if it is not to be explained."""
+@dataclass(frozen=True)
+class Ending:
+    """The exit code of a command, and what to say of its end; an empty message if nothing."""
+
+    exit_code: int
+    message: str
+
+
+def ending_by(error: BaseException, *, interrupted: bool) -> Ending | None:
+    """How a command ends by this error; None if a traceback is to show it."""
     match error:
         case TranslateError():
-            return 2, f"error: {error}"
+            return Ending(2, f"error: {error}")
         case ModuleNotFoundError():
             if (error.name or "translate").startswith("translate"):
                 return None
             package = PACKAGES.get(error.name or "", error.name)
-            return 2, (
+            return Ending(
+                2,
                 f"error: the package {package!r} is not installed for {sys.executable}; use the environment of the "
-                "README, .venv/bin/python, or install it there"
+                "README, .venv/bin/python, or install it there",
             )
         case KeyboardInterrupt():
-            return 130, "stopped"
+            return Ending(130, "stopped")
         case SystemExit(code=int(code)) if code > 128:  # by a signal
-            return code, "stopped"
+            return Ending(code, "stopped")
         case UnicodeEncodeError(encoding=encoding, object=name):
             if encoding == "utf-8":
                 return None
-            return 2, f"error: this locale ({encoding}) cannot encode the file name {name!a}; set PYTHONUTF8=1"
+            return Ending(2, f"error: this locale ({encoding}) cannot encode the file name {name!a}; set PYTHONUTF8=1")
         case BrokenPipeError() | ConnectionResetError():  # The reader of our output has left, as `head` does.
-            return 141, ""
+            return Ending(141, "")
         case OSError():
             if error.errno not in (*DISK_FULL, errno.EFBIG):  # the latter by a limit of the size of files
                 return None
             full = error.errno == errno.ENOSPC
-            return 2, "error: the disk is full" if full else f"error: cannot write: {error.strerror}"
+            return Ending(2, "error: the disk is full" if full else f"error: cannot write: {error.strerror}")
         case Exception() if isinstance(error, MemoryError) or NO_THREAD in str(error):
-            return 2, (
+            return Ending(
+                2,
                 "error: memory is used up, or this user may have no more processes (ulimit -u); end others, or use a "
-                "machine with more memory"
+                "machine with more memory",
             )
         case ImportError() if NOT_MAPPED in str(error):
-            return 2, (
+            return Ending(
+                2,
                 f"error: {error}; raise the limit of memory (ulimit -v) or, if {sys.prefix} is on a file system "
-                "mounted with noexec, install the environment elsewhere"
+                "mounted with noexec, install the environment elsewhere",
             )
         case Exception() if interrupted:  # A library that is interrupted while it is imported may raise anything.
-            return 130, "stopped"
+            return Ending(130, "stopped")
     return None
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from translate.commands.run import OBJECTS_BEFORE_COLLECTION, complain
+from translate.commands.run import complain
 from translate.errors import TrainingError
 from translate.system.interrupt import SHUTDOWN
 
@@ -23,28 +23,8 @@ if TYPE_CHECKING:
     from translate.distributed.group import Group
     from translate.distributed.rendezvous import Rendezvous
 
-# What each of the other processes runs. Importing PyTorch takes seconds, so they do it at the same time as the first
-# process, before it tells them, through their standard input, how to connect to it.
-START = f"""\
-import contextlib, gc, json, os, sys, threading, time
-
-gc.set_threshold({OBJECTS_BEFORE_COLLECTION})
-with contextlib.suppress(ImportError):  # The first process reports that it is missing.
-    import torch
-os.environ.update(json.loads(os.read(0, 4096) or sys.exit(1)))
-torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-
-def end_with_the_first():
-    # The first process writes nothing more, so this returns when it ends. Without this, a process that is still
-    # connecting would not notice.
-    os.read(0, 1)
-    time.sleep({SHUTDOWN.total_seconds()})
-    os._exit(1)
-
-threading.Thread(target=end_with_the_first, daemon=True).start()
-from translate.commands.train import main
-sys.exit(main())
-"""
+# What each of the other processes runs.
+START = "import sys; from translate.commands.spawned import main; sys.exit(main())"
 
 
 @contextmanager
