@@ -39,4 +39,4 @@ def uninterrupted(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which states these tests find does not depend on how soon the disk writes them."""
-    monkeypatch.setattr("translate.training.states.MOMENT", 60.0)
+    monkeypatch.setattr("translate.training.states.MAX_WAIT", 60.0)

@@ -84,7 +84,7 @@ def test_training_goes_on_while_a_slow_disk_writes_a_state(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """States that are due in the meantime, as after updates 4 to 8, are one later state."""
-    monkeypatch.setattr("translate.training.states.MOMENT", 0.01)
+    monkeypatch.setattr("translate.training.states.MAX_WAIT", 0.01)
     steps = states_copied(monkeypatch)
     held_back(monkeypatch, update(9))
     run = train(tiny.config("training.checkpoint_every=2"))
@@ -96,7 +96,7 @@ def test_training_goes_on_while_a_slow_disk_writes_a_state(
 def test_a_late_state_is_saved_when_the_run_is_over(
     tiny: TinyProject, uninterrupted: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("translate.training.states.MOMENT", 0.01)
+    monkeypatch.setattr("translate.training.states.MAX_WAIT", 0.01)
     held_back(monkeypatch, (States, "save_if_due", 1))
     run = train(tiny.config("training.checkpoint_every=2"))
     assert newest_state(run)[1]["step"] == 21
@@ -115,7 +115,7 @@ def test_a_late_state_is_saved_before_the_mean_is_measured(
         write(self, step, *state)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("translate.training.states.MOMENT", 0.01)
+        patch.setattr("translate.training.states.MAX_WAIT", 0.01)
         patch.setattr(StateStore, "_write", slowly)
         at_call(patch, States, "save_if_due", 1, go_on.set)
         stop(kill, (RunFolder, "finish", 1), tiny, *overrides, error=Killed)

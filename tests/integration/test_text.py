@@ -9,7 +9,7 @@ import pytest
 from tiny_runs import TinyProject, calls_of, newest_state, sentences, write_split
 
 from translate.config.loading import load_config
-from translate.data import checks, corpora
+from translate.data import corpora, sides
 from translate.data.batching import BatchPlan
 from translate.data.cache import CorpusCache
 from translate.data.corpora import ParallelCorpora
@@ -84,8 +84,8 @@ def test_bleu_without_case_is_called_so(tiny: TinyProject, capsys: pytest.Captur
 def test_misaligned_lines_are_warned_of(
     shifted: str, tiny: TinyProject, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "STRETCH", 20)
-    monkeypatch.setattr(checks, "MIN_PAIRS", 20)
+    monkeypatch.setattr(sides, "STRETCH_LINES", 20)
+    monkeypatch.setattr(sides, "MIN_PAIRS", 20)
     corpus, words = tiny.folder / "corpus", [4, 9] * 20
     for split in ("train", "val"):
         target = [*words[1:], 4] if split == shifted else words

@@ -15,7 +15,7 @@ from translate.system.uncompiled import Adam
 from translate.training import states as states_module
 from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
-from translate.training.states import MOMENT, States, pack, unpack
+from translate.training.states import MAX_WAIT, States, pack, unpack
 from translate.training.tracking import Bar
 from translate.training.writer import Writer
 
@@ -57,13 +57,13 @@ def test_training_waits_a_moment_for_the_previous_state_and_only_once(states: St
     states.save_soon()
     states.save_when_free()
     states.save_soon()
-    assert (store.waited, store.saved) == ([MOMENT, 0.0, 0.0], [])
+    assert (store.waited, store.saved) == ([MAX_WAIT, 0.0, 0.0], [])
     store.free = True
     states.learner.progress.step = 8
     states.save_when_free()
     assert store.saved == [8]
     states.save_soon()
-    assert store.waited[-1] == MOMENT
+    assert store.waited[-1] == MAX_WAIT
 
 
 def test_only_a_state_that_is_due_is_saved(states: States, store: Store) -> None:

@@ -19,7 +19,7 @@ from translate.config.yaml_source import Given, folder_of, has_comment, parse_ya
 from translate.errors import ConfigError
 from translate.system.paths import checkpoints, is_utf8, project_root, resolved
 
-MANY = 5  # a config with so many unknown keys seems to be that of another toolkit
+FOREIGN_KEYS = 5  # a config with so many unknown keys seems to be that of another toolkit
 MAX_LISTED = 50  # problems; a file that has more is probably no config, and nobody reads them
 
 
@@ -158,7 +158,7 @@ def _complete(config: Config, name: str) -> Config:
 
 def _report(problems: list[str], where: str) -> str:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    of_others = sum("unknown key" in problem for problem in problems) >= MANY
+    of_others = sum("unknown key" in problem for problem in problems) >= FOREIGN_KEYS
     hint = "; docs/migrating.md has the names of fairseq and JoeyNMT" if of_others else ""
     more = [f"… and {len(problems) - MAX_LISTED} more"] if len(problems) > MAX_LISTED else []
     return "\n  ".join([f"{count} in {where}{hint}:", *sorted(problems, key=_place)[:MAX_LISTED], *more])

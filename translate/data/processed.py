@@ -9,8 +9,8 @@ PIECES = re.compile(r"@@( |$)|(^| )▁| ##\w|￭")  # of subword-nmt, SentencePi
 TOKENIZED = re.compile(r"\S [.,。、，](\s|$)| &apos;| @-@ ")
 ENTITY = re.compile(r"&(?:\w+|#\d+|#x[0-9a-fA-F]+);")
 # Shares of lines: a text with so many, or more, is said to be so.
-MANY = 0.1
-SOME = 0.02
+HIGH_SHARE = 0.1
+LOW_SHARE = 0.02
 
 
 def processed_warnings(sources: Sequence[str], references: Sequence[str]) -> list[str]:
@@ -53,26 +53,26 @@ def _byte(character: str) -> bytes:
 TRACES: tuple[tuple[Callable[[str], object], float, str], ...] = (
     (
         PIECES.search,
-        MANY,
+        HIGH_SHARE,
         "are cut into pieces (@@, ▁): a model learns to expect and to write such text, and its scores are not those of "
         "raw text; join the pieces of training text and references: sed -E 's/@@( |$)| ##| ?￭ ?//g' FILE or, for "
         "SentencePiece, sed 's/ //g; s/▁/ /g; s/^ //' FILE",
     ),
     (
         TOKENIZED.search,
-        MANY,
+        HIGH_SHARE,
         "look tokenized (a space before the period, &apos;, @-@): a model learns to expect and to write such text, and "
         "its scores are not those of raw text; detokenize training text and references, for example with sacremoses",
     ),
     (
         _has_entities,
-        SOME,
+        LOW_SHARE,
         "have HTML entities (&amp;, &#39;), which are read and written like that: turn them into characters, by "
         "python3 -c 'import html, sys; [print(*html.unescape(line).split()) for line in sys.stdin]' < FILE",
     ),
     (
         _is_misread,
-        SOME,
+        LOW_SHARE,
         "look like UTF-8 that was read as Latin-1 (Ã¼ for ü): take them from the original file, or mend them with a "
         "program such as ftfy (pip install ftfy)",
     ),

@@ -10,7 +10,7 @@ from translate.data.corpus import TextPair
 from translate.data.dataset import Dataset
 from translate.errors import DataError
 
-MUCH = 0.1  # of all tokens: the report says so if a few long lines that are dropped have as many
+NOTABLE_SHARE = 0.1  # of all tokens: the report says so if a few long lines that are dropped have as many
 
 
 def select_pairs(dataset: Dataset, config: ParallelFilterConfig, text: TextPair) -> tuple[NDArray[np.int32], list[str]]:
@@ -61,7 +61,7 @@ def _drop(
         if dropped.size:
             share = tokens[dropped].sum(dtype=np.int64) / max(1, tokens.sum(dtype=np.int64))
             few = 2 * dropped.size <= share * len(kept)
-            much = f"; {share:.0%} of all tokens" if few and share >= MUCH else ""
+            much = f"; {share:.0%} of all tokens" if few and share >= NOTABLE_SHARE else ""
             report.append(f"dropped {text.counted(dropped.size)}: {reason}, first {text.place(dropped[0])}{much}")
     if not kept.any():
         # The first reason, an empty side, is no setting.

@@ -23,7 +23,7 @@ MIN_FOUND = 0.25  # share of a side's words in another text, below which they sa
 # least this standard deviation, but a rank correlation below this. In stretches of 200 of Multi30k it is at least 0.79,
 # and below 0 if one side is shifted by a line; in stretches of 100 it is at least 0.72, and with shuffled lines below
 # 0.2 in 19 of 20.
-STRETCH = 200
+STRETCH_LINES = 200
 MIN_DEVIATION = 2.0
 MIN_CORRELATION = 0.2
 
@@ -122,9 +122,9 @@ def warn_of_misaligned_lines(sources: NDArray[np.integer], targets: NDArray[np.i
     """
     if len(sources) < MIN_PAIRS:
         return
-    last = max(0, len(sources) - STRETCH)
-    for start in (*range(0, last, STRETCH), last):
-        source, target = (lengths[start : start + STRETCH] for lengths in (sources, targets))
+    last = max(0, len(sources) - STRETCH_LINES)
+    for start in (*range(0, last, STRETCH_LINES), last):
+        source, target = (lengths[start : start + STRETCH_LINES] for lengths in (sources, targets))
         correlation = np.corrcoef(_ranks(source), _ranks(target)).min()
         if min(source.std(), target.std()) >= MIN_DEVIATION and correlation < MIN_CORRELATION:
             log.warning(

@@ -20,7 +20,7 @@ from translate.errors import DataError
 from translate.system.cgroups import cpu_quota
 
 CHUNK = 10_000  # lines
-FEWER = "let this run use fewer cores (on Linux: taskset -c 0,1 python …)"
+FEWER_CORES = "let this run use fewer cores (on Linux: taskset -c 0,1 python …)"
 MIN_ITEMS = 10  # with fewer, processes take longer to start than they save
 
 A = TypeVar("A")
@@ -109,10 +109,10 @@ class _Worker:
             answer = pickle.load(self._from)
         except (EOFError, pickle.UnpicklingError):
             raise DataError(
-                f"a tokenization process ended with exit code {self._process.wait()}; if memory ran out, {FEWER}"
+                f"a tokenization process ended with exit code {self._process.wait()}; if memory ran out, {FEWER_CORES}"
             ) from None
         if isinstance(answer, MemoryError):
-            raise DataError(f"a tokenization process has run out of memory; {FEWER}") from answer
+            raise DataError(f"a tokenization process has run out of memory; {FEWER_CORES}") from answer
         if isinstance(answer, Exception):
             raise answer
         return answer

@@ -16,7 +16,7 @@ from translate.training.checkpoint import StateStore
 from translate.training.learner import Learner
 from translate.training.progress import Progress
 
-MOMENT = 0.5  # seconds that training waits for the previous state to be written before it goes on
+MAX_WAIT = 0.5  # seconds that training waits for the previous state to be written before it goes on
 
 
 class States:
@@ -60,7 +60,7 @@ class States:
 
     def save_soon(self) -> None:
         """A state is due: save it now, or after a later update if the previous one is not written within a moment."""
-        seconds = 0.0 if self.is_due else MOMENT  # Training has waited once already.
+        seconds = 0.0 if self.is_due else MAX_WAIT  # Training has waited once already.
         self.is_due = True
         self.save_when_free(seconds)
 
