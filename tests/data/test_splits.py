@@ -256,7 +256,7 @@ def test_a_table_is_no_split(names: list[str], row: str, columns: str, tmp_path:
         assert "To turn table" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["training.tar.gz", "multi30k.zip"])
+@pytest.mark.parametrize("name", ["europarl.tar.gz", "multi30k.zip"])
 def test_an_archive_is_no_split(name: str, tmp_path: Path) -> None:
     write(tmp_path / "notes.txt", "read me\n")
     write(tmp_path / name, "packed\n")

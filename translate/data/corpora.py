@@ -269,8 +269,8 @@ def small_splits(corpora: Corpora) -> Iterator[str]:
     """
     try:
         splits = corpora.other_splits()
-        sizes = {split: sum(file.stat().st_size for file in files) for split, files in splits.items()}
-    except (DataError, OSError):  # Text named file by file does not need this folder; or a file was just removed.
+        sizes = {split: sum(version_of(file)[1] for file in files) for split, files in splits.items()}
+    except DataError:  # Text named file by file does not need this folder; or a file was just removed.
         return
     room = MAX_BYTES_OF_TEST_SETS
     for split in sorted(splits, key=sizes.__getitem__):

@@ -4,14 +4,14 @@ import gzip
 import io
 import stat
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import IO, Any, Protocol
 
+from translate.data.archives import DAMAGED, is_member, opened_member
 from translate.errors import DataError
 
 PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
@@ -94,7 +94,7 @@ def version_of(path: Path) -> tuple[int, int]:
     DataError if it is missing or out of reach, or can be read only once.
     """
     with _explained(path):
-        state = path.stat()
+        state = (path.parent if is_member(path) else path).stat()
     if stat.S_ISFIFO(state.st_mode) or stat.S_ISCHR(state.st_mode):
         raise DataError(f"{path} is a pipe or a device, which can be read only once. Save it as a file.")
     return state.st_mtime_ns, state.st_size
@@ -194,7 +194,9 @@ def excerpt(line: str) -> str:
     return repr(line if len(line) <= 80 else f"{line[:79]}…")
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path) -> AbstractContextManager[IO[bytes]]:
+    if is_member(path):
+        return opened_member(path)
     unpacked: Any
     match path.suffix:
         case ".gz":
@@ -221,7 +223,7 @@ def _zstd() -> Any:
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
     """Whatever goes wrong with a file, as a DataError."""
-    kind, errors = "gzip", (EOFError, zlib.error)
+    kind, errors = "gzip", DAMAGED
     if path.suffix == ".zst":
         kind, errors = "Zstandard", (EOFError, _zstd().ZstdError)
     try:

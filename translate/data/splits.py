@@ -5,6 +5,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
+from translate.data.archives import ARCHIVES, is_damaged, members_of
 from translate.data.corpus import TextPair, open_pair
 from translate.data.labelled import open_labelled
 from translate.data.lines import PACKED
@@ -21,7 +22,7 @@ ALIASES = (
 )
 LABELLED = ".tsv"  # the ending of labelled text, before that of a packed file
 TABLES = (".parquet", ".jsonl", ".csv", ".json")  # first those that are no list of other files
-ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip", ".7z")
+ARCHIVE_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip", ".7z")
 # Where the files may lie below `root`: directly, in a clone of the authors' repository, in the caches of torchtext 0.6
 # and of torchtext 0.12 and later.
 FOLDERS = (".", "data/task1/raw", "multi30k", "datasets/Multi30k")
@@ -95,7 +96,7 @@ def find_labelled_split(root: Path, split: str) -> Path:
     for name in names:
         if path := found.get(name):
             return path
-    state = _what_is_there(folder, last, list(found)) + _what_is_no_file(root, [f"{split}{LABELLED}"])
+    state = _what_is_there(folder, last, list(found)) + _what_is_unusable(root, [f"{split}{LABELLED}"])
     raise DataError(
         f"No labelled split {split!r} in {root}: looked for {split}{LABELLED}, plain, .gz or .zst{_or_under(names)}. "
         f"{state} Set data.root (--data-root) to the folder that has it."
@@ -140,24 +141,26 @@ def _unpacked_name(path: Path) -> str:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Files in order of their names, so that "train.de" comes before "train.de.gz"; none where there is no folder.
+    """Files in order of their names, so that "train.de" comes before "train.de.gz", then those in ARCHIVES.
 
-    DataError if the folder is there, but cannot be read.
+    None where there is no folder; DataError if it is there, but cannot be read.
     """
     try:
-        return sorted(path for path in folder.iterdir() if path.is_file())
+        files = sorted(path for path in folder.iterdir() if path.is_file())
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from None
+    return files + [member for path in files if path.name in ARCHIVES for member in members_of(path)]
 
 
 def _half_found(folder: Path, name: str, there: Path, side: str, missing: str) -> str:
-    others = [path.name for path in _files_in(there.parent) if path != there and path.name.startswith(f"{name}.")]
+    beside = there.parent if is_folder(there.parent) else there.parent.parent  # of the archive that it is in
+    others = [path.name for path in _files_in(beside) if path != there and path.name.startswith(f"{name}.")]
     here = f" If it is {' or '.join(others)}, set data.{side} to that ending (or name both files)." if others else ""
     return (
         f"{folder}: {there.name} is there, but {name}.{missing}, plain, .gz or .zst, is not. "
-        f"Put it into {there.parent}.{here}{_what_is_no_file(there.parent, [f'{name}.{missing}'])}"
+        f"Put it into {beside}.{here}{_what_is_unusable(beside, [f'{name}.{missing}'])}"
     )
 
 
@@ -175,7 +178,7 @@ def _not_found(root: Path, split: str, source: str, target: str, there: Sequence
     is_downloaded = {source, target} == DOWNLOADED_LANGUAGES and any(name in DOWNLOADED_SPLITS for name in names)
     if is_downloaded and not root.exists():
         remedy += ", or train with data.download=true to download Multi30k"
-    state += _what_is_no_file(root, [f"{split}.{source}", f"{split}.{target}"])
+    state += _what_is_unusable(root, [f"{split}.{source}", f"{split}.{target}"])
     if not is_folder(folder):
         with suppress(DataError, OSError):  # The working directory may be unreadable, or gone.
             beside = splits_in(_folder_and_name(Path.cwd(), split)[0], source, target)
@@ -201,21 +204,22 @@ def _other_files(folder: Path, split: str, source: str, target: str) -> str:
     elif table := next((path for ending in TABLES for path in files if path.suffix == ending), None):
         state += f" {table.name} is no file of lines: write the sentences of each language into a file of its own, "
         state += "one per line (Python's json and csv, or pandas, read it)."
-    if archives := [path.name for path in files if path.name.endswith(ARCHIVES)]:
+    if archives := [path.name for path in files if path.name.endswith(ARCHIVE_ENDINGS) and path.name not in ARCHIVES]:
         state += (
             f" If they are in {' and '.join(archives[:8])}, unpack {'it' if len(archives) == 1 else 'these'} first."
         )
     return state
 
 
-def _what_is_no_file(folder: Path, names: Sequence[str]) -> str:
-    """For a message: which of these names in a folder are those of something else than a file."""
+def _what_is_unusable(folder: Path, names: Sequence[str]) -> str:
+    """For a message: which of these names in a folder are those of something else than a file; damaged archives."""
     found = []
     for path in (folder / name for name in names):
         if path.is_symlink() and not exists(path):
             found.append(f" {path.name} is a link to {path.readlink()}, which does not exist.")
         elif exists(path):
             found.append(f" {path.name} is there, but is not a regular file.")
+    found += [f" {name} is damaged or truncated: get it again." for name in ARCHIVES if is_damaged(folder / name)]
     return "".join(found)
 
 
