@@ -121,7 +121,7 @@ def train_together(
     del start  # Its weights take as much memory as the model.
     selection = build_selection(config, text, learner, run, about, writer)
     states = States(learner, store, {**identity, "dtype": name_of(learner.update.dtype)})
-    dataset = training_set(config, text, learner.model, helpers_for(device, processes.local_count))
+    dataset = training_set(config, text, plan, learner.model, helpers_for(device, processes.local_count))
     trainer = Trainer(learner, dataset, plan, selection=selection, states=states)
     if saved and reached:
         trainer.resume(saved.tensors, reached)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from translate.commands import sources
 from translate.commands.output import is_open_as, open_output
 from translate.commands.translate import main
 from translate.errors import DataError
+from translate.model_file import SavedModel
 from translate.translator import Translator
 
 ENCODING = "iconv -f ENCODING -t utf8, where ENCODING is what it is now, such as latin1, cp1251 or shift_jis"
@@ -301,6 +303,23 @@ def test_the_output_does_not_replace_text(call: Call, project: Project, tmp_path
         said = call(main, "--checkpoint", project.model, "--input", lines, "--output", file)
         assert said == Outcome(2, "", f"error: {message}\n")
         assert file.read_bytes() == before
+
+
+def test_the_output_does_not_replace_text_of_any_model(call: Call, project: Project, tmp_path: Path) -> None:
+    saved = SavedModel.load(project.model)
+    data = saved.config.data.model_copy(update={"root": tmp_path})
+    other = replace(saved, config=saved.config.model_copy(update={"data": data}))
+    other.save(tmp_path / "other.safetensors")
+    for split in ("train.es", "train.it"):
+        shutil.copy(project.corpus / split, tmp_path)
+    file, models = (
+        tmp_path / "train.it",
+        ("--checkpoint", project.model, "--checkpoint", tmp_path / "other.safetensors"),
+    )
+    said = call(main, *models, "--output", file, "el gato")
+    message = f"the translations would overwrite the model's data file {file}; name another file: --output FILE"
+    assert said == Outcome(2, "", f"error: {message}\n")
+    assert file.read_bytes() == (project.corpus / "train.it").read_bytes()
 
 
 def test_the_output_is_no_archive(translate: Call, tmp_path: Path) -> None:

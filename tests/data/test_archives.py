@@ -114,6 +114,11 @@ def test_a_damaged_archive(share: float, said: str, root: Path) -> None:
     with pytest.raises(DataError, match=f"^{said.format(root=root)}"):
         open_split(root, "train", "de", "en")
     assert open_split(root, "val", "de", "en").blank_end == 1
+    (root / "cache" / "datasets").mkdir(parents=True)
+    (root / "cache" / "datasets" / "Multi30k").symlink_to(root)
+    below = said.format(root=root / "cache" / "datasets" / "Multi30k" if share > 0.5 else root / "cache")
+    with pytest.raises(DataError, match=f"^{below}"):
+        open_split(root / "cache", "train", "de", "en")
 
 
 def test_an_archive_that_is_replaced_is_another_text(root: Path) -> None:
@@ -123,6 +128,12 @@ def test_an_archive_that_is_replaced_is_another_text(root: Path) -> None:
     pack(path.parent, sides("test", end="\n" * 100))
     with pytest.raises(DataError, match=r"test\.de changed while it was being read"):
         list(text)
+
+
+def test_an_archive_that_is_too_large_for_multi30k_is_not_unpacked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MAX_BYTES", 1)
+    with pytest.raises(DataError, match=r" and training\.tar\.gz and validation\.tar\.gz, unpack these first"):
+        find_split(root, "train", "de", "fr")
 
 
 def test_only_these_archives_are_looked_into(root: Path) -> None:

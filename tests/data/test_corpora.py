@@ -198,6 +198,9 @@ def test_splits_that_the_config_does_not_name(folder: Path) -> None:
     assert corpora_of(ParallelDataConfig(root=folder)).other_splits() == {}
     assert list(corpora_of(ParallelDataConfig(root=folder, train="crawl/a")).other_splits()) == ["train"]
     assert list(corpora_of(ParallelDataConfig(root=folder, train="crawl/a", valid=files)).other_splits()) == ["train"]
+    link = folder.with_name("link")
+    link.symlink_to(folder)
+    assert list(corpora_of(ParallelDataConfig(root=link, train="crawl/a", valid=files)).other_splits()) == ["train"]
     assert corpora_of(LabelledDataConfig(root=folder)).other_splits() == {"test": (folder / "test.tsv",)}
     assert corpora_of(LabelledDataConfig(root=folder, valid="test")).other_splits() == {}
 

@@ -64,8 +64,12 @@ def test_how_much_longer_lines_become(dropout: float, encoded: Encoded) -> None:
     dataset = resegmented(encoded, dropout=dropout)
     epoch, whole = read(dataset.epoch(0)), encoded[0]
     tokens = sum(len(side) for pair in epoch.values() for side in pair)
-    assert dataset.lengthening() == pytest.approx(tokens / (len(whole.source.ids) + len(whole.target.ids)))
-    assert (dataset.lengthening() > 1) == (dropout > 0)
+    every = np.arange(len(GERMAN), dtype=np.int32)
+    found = dataset.lengthening(every)
+    assert found == pytest.approx(tokens / (len(whole.source.ids) + len(whole.target.ids)))
+    assert (found > 1) == (dropout > 0)
+    first = sum(map(len, epoch[0])) / sum(len(side[0]) for side in (whole.source, whole.target))
+    assert dataset.lengthening(every[[0, 0]]) == pytest.approx(first)
 
 
 def test_lengths_are_measured_over_the_whole_text(encoded: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +78,7 @@ def test_lengths_are_measured_over_the_whole_text(encoded: Encoded, monkeypatch:
     epoch, ends = read(dataset.epoch(0)), (0, len(GERMAN) - 1)
     tokens = sum(len(side) for line in ends for side in epoch[line])
     without = sum(len(side[line]) for line in ends for side in (whole.source, whole.target))
-    assert dataset.lengthening() == tokens / without
+    assert dataset.lengthening(np.arange(len(GERMAN), dtype=np.int32)) == tokens / without
 
 
 def test_epochs_seeds_pairs_and_sides_differ(encoded: Encoded) -> None:

@@ -43,11 +43,13 @@ def test_ties_are_in_alphabetical_order() -> None:
 
 
 def test_the_same_label_for_all_texts_is_suspicious() -> None:
-    warning = "all 2 texts are given the same label: the model seems to ignore its input"
+    warning = "all texts (but blank ones) are given the same label: the model seems to ignore its input"
     report = count_labels(["de", "de"], ["de", "en"])
     assert report.warning == warning
     assert report.format().endswith(f"\nwarning: {warning}")
+    assert count_labels(["de", "", "de"], ["de", "de", "en"]).warning == warning
     assert count_labels(["de", "de"], ["de", "de"]).warning is None
+    assert count_labels(["", ""], ["de", "en"]).warning is None
     assert count_labels(["de", "en"], ["en", "de"]).warning is None
 
 

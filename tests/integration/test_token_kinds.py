@@ -76,7 +76,8 @@ def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(
     limits = ("model.positions=learned", "model.max_positions=30", f"data.filter.max_tokens={max_tokens}")
     config = tiny.config(*DROPOUT, *limits, "seed=5")
     text = prepare_text(config, None)
-    pairs: Any = training_set(config, text, fresh_model(config, *text.codecs))
+    plan = plan_batches(config, text)
+    pairs: Any = training_set(config, text, plan, fresh_model(config, *text.codecs))
     assert (pairs.seed, pairs.resegmenters[0].max_tokens) == (
         5,
         longest,
@@ -84,9 +85,9 @@ def test_bpe_dropout_has_the_seed_of_the_run_and_its_limits(
     (percent,) = re.findall(r"train: BPE-dropout makes lines about (\d+)% longer; ", caplog.text)
     assert int(percent) == pytest.approx(50, abs=40)
     assert caplog.messages[-1].endswith("longer; batches exceed training.batch.max_tokens by as much")
-    training_set(config, text, fresh_model(config, *text.codecs), helpers=2)
+    training_set(config, text, plan, fresh_model(config, *text.codecs), helpers=2)
     assert caplog.messages[-1].endswith(" by as much; 2 processes segment them")
-    assert plan_batches(config, text).seed == 5
+    assert plan.seed == 5
 
 
 @pytest.mark.slow

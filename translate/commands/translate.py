@@ -98,7 +98,8 @@ def translate(args: argparse.Namespace) -> None:
     refuse_to_replace(args.output, files_in_use(args, checkpoints, from_stdin=source is None))
     keep_memory()
     translator = Translator.load(checkpoints, args.device)
-    refuse_to_replace(args.output, {"the model's data file": corpora_of(translator.config.data).files()})
+    for saved in (translator.saved, *translator.others):
+        refuse_to_replace(args.output, {"the model's data file": corpora_of(saved.config.data).files()})
     warn_of_target_language(args.input, *translator.saved.languages)
     settings = settings_of(translator, args)
     task: Translating | Scoring = Translating(translator, settings, args.n_best)

@@ -11,13 +11,19 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 ARCHIVES = ("training.tar.gz", "validation.tar.gz", "mmt16_task1_test.tar.gz")
+MAX_BYTES = 1 << 24  # of an archive; to list what is in one, it has to be unpacked
 # What a damaged or truncated archive raises, beside OSError.
 DAMAGED: tuple[type[Exception], ...] = (tarfile.TarError, EOFError, zlib.error)
 
 
+def is_archive(path: Path) -> bool:
+    """Whether a path is that of one of these archives; one that is far larger than Multi30k holds something else."""
+    return path.name in ARCHIVES and path.is_file() and path.stat().st_size <= MAX_BYTES
+
+
 def is_member(path: Path) -> bool:
     """Whether a path names a text in an archive."""
-    return path.parent.name in ARCHIVES and path.parent.is_file()
+    return is_archive(path.parent)
 
 
 def members_of(archive: Path) -> list[Path]:
@@ -29,7 +35,9 @@ def members_of(archive: Path) -> list[Path]:
 
 
 def is_damaged(archive: Path) -> bool:
-    """Whether an archive is there, but cannot be read to its end."""
+    """Whether it is one of these archives, but cannot be read to its end."""
+    if not is_archive(archive):
+        return False
     try:
         with tarfile.open(archive) as file:
             file.getmembers()

@@ -32,7 +32,7 @@ from translate.data.splits import (
     splits_in,
 )
 from translate.errors import ConfigError, DataError
-from translate.system.paths import demo_corpus, exists
+from translate.system.paths import demo_corpus, exists, resolved
 from translate.text.codec import Codec, Codecs
 
 log = logging.getLogger("translate")
@@ -133,10 +133,13 @@ class ParallelCorpora:
         """The splits of the folder that the config does not name, with their files. DataError if it cannot be read."""
         if self._has_no_folder():
             return {}
-        own = set(self._named_files())  # Files of this folder, named one by one, may be a part of the training text.
+        # Files of this folder, named one by one, may be a part of the training text.
+        own = set(map(resolved, self._named_files()))
         splits = splits_in(self.data.root, self.data.source, self.data.target)
         return {
-            split: files for split, files in splits.items() if split not in self.data.splits and own.isdisjoint(files)
+            split: files
+            for split, files in splits.items()
+            if split not in self.data.splits and own.isdisjoint(map(resolved, files))
         }
 
     def files(self) -> Iterator[Path]:

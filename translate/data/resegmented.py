@@ -117,9 +117,9 @@ class ResegmentedDataset:
             None if codec.holds_labels else Resegmenter(BpeDropout(codec, dropout), max_tokens) for codec in codecs
         ]
 
-    def lengthening(self) -> float:
-        """How many times as long lines become, judging by up to `SAMPLE` pairs of epoch 0."""
-        lines = np.unique(np.linspace(0, len(self.dataset) - 1, SAMPLE).astype(np.int64))
+    def lengthening(self, trained: Indices) -> float:
+        """How many times as long the lines of the pairs `trained` on become, judging by up to `SAMPLE` of epoch 0."""
+        lines = np.unique(trained[np.linspace(0, len(trained) - 1, SAMPLE).astype(np.int64)])
         without, with_dropout = (
             sum(len(side.gather(lines)[0]) for side in (pairs.source, pairs.target))
             for pairs in (self.dataset, self.epoch(0))

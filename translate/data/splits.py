@@ -5,7 +5,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
-from translate.data.archives import ARCHIVES, is_damaged, members_of
+from translate.data.archives import ARCHIVES, is_archive, is_damaged, members_of
 from translate.data.corpus import TextPair, open_pair
 from translate.data.labelled import open_labelled
 from translate.data.lines import PACKED
@@ -141,7 +141,7 @@ def _unpacked_name(path: Path) -> str:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Files in order of their names, so that "train.de" comes before "train.de.gz", then those in ARCHIVES.
+    """Files in order of their names, so that "train.de" comes before "train.de.gz", then those in archives of Multi30k.
 
     None where there is no folder; DataError if it is there, but cannot be read.
     """
@@ -151,7 +151,7 @@ def _files_in(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from None
-    return files + [member for path in files if path.name in ARCHIVES for member in members_of(path)]
+    return files + [member for path in files if is_archive(path) for member in members_of(path)]
 
 
 def _half_found(folder: Path, name: str, there: Path, side: str, missing: str) -> str:
@@ -204,7 +204,7 @@ def _other_files(folder: Path, split: str, source: str, target: str) -> str:
     elif table := next((path for ending in TABLES for path in files if path.suffix == ending), None):
         state += f" {table.name} is no file of lines: write the sentences of each language into a file of its own, "
         state += "one per line (Python's json and csv, or pandas, read it)."
-    if archives := [path.name for path in files if path.name.endswith(ARCHIVE_ENDINGS) and path.name not in ARCHIVES]:
+    if archives := [path.name for path in files if path.name.endswith(ARCHIVE_ENDINGS) and not is_archive(path)]:
         state += (
             f" If they are in {' and '.join(archives[:8])}, unpack {'it' if len(archives) == 1 else 'these'} first."
         )
@@ -219,7 +219,9 @@ def _what_is_unusable(folder: Path, names: Sequence[str]) -> str:
             found.append(f" {path.name} is a link to {path.readlink()}, which does not exist.")
         elif exists(path):
             found.append(f" {path.name} is there, but is not a regular file.")
-    found += [f" {name} is damaged or truncated: get it again." for name in ARCHIVES if is_damaged(folder / name)]
+    for archive in (folder / below / name for below in FOLDERS for name in ARCHIVES):
+        if is_damaged(archive):
+            found.append(f" {archive.name} is damaged or truncated: get it again.")
     return "".join(found)
 
 

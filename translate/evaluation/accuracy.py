@@ -24,7 +24,7 @@ class LabelReport:
     """How good a set of labels is; `labels` has those of the reference, the most frequent first."""
 
     labels: dict[str, LabelCount]
-    distinct: int  # different labels given
+    distinct: int  # different labels given; a blank text is given none
 
     @property
     def right(self) -> int:
@@ -51,9 +51,9 @@ class LabelReport:
     @property
     def warning(self) -> str | None:
         """What is suspicious about the labels, if anything."""
-        if self.distinct > 1 or len(self.labels) == 1:
+        if self.distinct != 1 or len(self.labels) == 1:
             return None
-        return f"all {self.texts} texts are given the same label: the model seems to ignore its input"
+        return "all texts (but blank ones) are given the same label: the model seems to ignore its input"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, including the warning."""
@@ -94,4 +94,4 @@ def count_labels(found: Sequence[str], references: Sequence[str]) -> LabelReport
     total = Counter(references)
     right = Counter(reference for label, reference in zip(found, references, strict=True) if label == reference)
     ordered = sorted(total, key=lambda label: (-total[label], label))
-    return LabelReport({label: LabelCount(right[label], total[label]) for label in ordered}, len(set(found)))
+    return LabelReport({label: LabelCount(right[label], total[label]) for label in ordered}, len(set(found) - {""}))

@@ -143,7 +143,7 @@ def helpers_for(device: torch.device, local_count: int) -> int:
     return 0 if device.type == "cpu" else max(0, min(MAX_HELPERS, cores() // local_count - 1))
 
 
-def training_set(config: Config, text: PreparedText, model: Model, helpers: int = 0) -> TrainingSet:
+def training_set(config: Config, text: PreparedText, plan: BatchPlan, model: Model, helpers: int = 0) -> TrainingSet:
     """The pairs of an epoch: the same in each or, with BPE-dropout, segmented anew in each, by this many `helpers`."""
     tokenizer = config.text.tokenizer
     if not (isinstance(tokenizer, BpeTokenizerConfig) and tokenizer.dropout):
@@ -155,7 +155,7 @@ def training_set(config: Config, text: PreparedText, model: Model, helpers: int 
     log.info(
         "%s: BPE-dropout makes lines about %.0f%% longer; batches exceed training.batch.max_tokens by as much%s",
         text.train.name,
-        100 * (resegmented.lengthening() - 1),
+        100 * (resegmented.lengthening(plan.indices) - 1),
         f"; {helpers} processes segment them" if helpers else "",
     )
     return resegmented
