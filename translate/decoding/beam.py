@@ -85,26 +85,9 @@ class _Beam:
 
     def extend(self, log_probs_BKV: Tensor) -> Tensor:
         """Replace the hypotheses with their K best continuations; returns the parents of these, BK."""
-        size = self.log_prob_BK.shape[1]
-        # Among equals, max takes the first, as greedy search does, but topk takes any: tell it which one to put first.
-        greedy_B, token_B = log_probs_BKV[:, 0].max(dim=1)
-        log_probs_BKV[:, 0].scatter_(1, token_B[:, None], torch.inf)
-        # The K best continuations of a sentence are among the K best of each hypothesis.
-        best_BKC, token_BKC = log_probs_BKV.topk(min(size, log_probs_BKV.shape[2]), dim=2)
-        best_BKC[:, 0, 0] = greedy_B
-        # A finished hypothesis has just one: itself, with padding.
-        best_BKC = best_BKC.masked_fill(self.finished_BK[:, :, None], -torch.inf)
-        best_BKC[:, :, 0].masked_fill_(self.finished_BK, 0.0)
-        token_BKC = token_BKC.masked_fill(self.finished_BK[:, :, None], PAD)
-        total_BKC = self.log_prob_BK[:, :, None] + best_BKC
-
-        sort_key_BKC = total_BKC.clone()
-        sort_key_BKC[:, :, 0].masked_fill_(self.finished_BK, torch.inf)
-        sort_key_BKC[:, 0, 0] = torch.inf  # the greedy continuation of the greedy translation
-        # A stable sort breaks ties by place, so that the first place stays the first.
-        chosen_BK = sort_key_BKC.flatten(1).sort(dim=1, descending=True, stable=True).indices[:, :size]
-
-        parents_BK = chosen_BK // best_BKC.shape[2]
+        total_BKC, token_BKC = self._continuations(log_probs_BKV)
+        chosen_BK = self._chosen(total_BKC)
+        parents_BK = chosen_BK // total_BKC.shape[2]
         token_BK = token_BKC.flatten(1).gather(1, chosen_BK)
         was_finished_BK = self.finished_BK.gather(1, parents_BK)
         parents_BKT = parents_BK[:, :, None].expand(-1, -1, self.tokens_BKT.shape[2])
@@ -113,6 +96,34 @@ class _Beam:
         self.length_BK = self.length_BK.gather(1, parents_BK) + ~was_finished_BK
         self.finished_BK = (was_finished_BK | (token_BK == EOS)) & self.log_prob_BK.isfinite()
         return parents_BK
+
+    def _continuations(self, log_probs_BKV: Tensor) -> tuple[Tensor, Tensor]:
+        """The C likeliest of each hypothesis: log-probabilities of the whole, and last tokens, BKC.
+
+        C is K, or the size of a smaller vocabulary: the K best of a sentence are among the K best of each hypothesis.
+        """
+        # Among equals, max takes the first, as greedy search does, but topk takes any: tell it which one to put first.
+        greedy_B, token_B = log_probs_BKV[:, 0].max(dim=1)
+        log_probs_BKV[:, 0].scatter_(1, token_B[:, None], torch.inf)
+        candidates = min(log_probs_BKV.shape[1:])
+        best_BKC, token_BKC = log_probs_BKV.topk(candidates, dim=2)
+        best_BKC[:, 0, 0] = greedy_B
+        # A finished hypothesis has just one: itself, with padding.
+        best_BKC = best_BKC.masked_fill(self.finished_BK[:, :, None], -torch.inf)
+        best_BKC[:, :, 0].masked_fill_(self.finished_BK, 0.0)
+        token_BKC = token_BKC.masked_fill(self.finished_BK[:, :, None], PAD)
+        return self.log_prob_BK[:, :, None] + best_BKC, token_BKC
+
+    def _chosen(self, total_BKC: Tensor) -> Tensor:
+        """Which K continuations of each sentence go on, BK, as their places in one row of K · C.
+
+        Finished ones stay, and the greedy continuation of the greedy translation; then come the likeliest.
+        """
+        sort_key_BKC = total_BKC.clone()
+        sort_key_BKC[:, :, 0].masked_fill_(self.finished_BK, torch.inf)
+        sort_key_BKC[:, 0, 0] = torch.inf  # The first place is that of the greedy translation.
+        # A stable sort breaks ties by place, so that the first place stays the first.
+        return sort_key_BKC.flatten(1).sort(dim=1, descending=True, stable=True).indices[:, : total_BKC.shape[1]]
 
     def is_decided(self, limits: Tensor, length_penalty: float, n_best: int) -> Tensor:
         """For each sentence, whether no live hypothesis can still beat the worst of the `n_best` finished ones.
