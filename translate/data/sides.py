@@ -78,16 +78,15 @@ def warn_of_wrong_sides(train: TextPair, valid: TextPair) -> None:
 def _turned_sides(text: TextPair, valid: TextPair) -> list[str]:
     """Which sides of a text have mostly the words of the validation text's other side.
 
-    No side has, for this purpose, if a word is in every source of one of these texts, and nowhere in the other: a tag,
-    which tells a model of several languages which one is wanted. Nor if both sides are the same text, of which there is
-    another warning.
+    No side has, for this purpose, if the sources of one text have a language tag, which the other text lacks, nor if
+    both sides are the same text, of which there is another warning.
     """
     if min(len(text.source), len(valid.source)) < MIN_PAIRS or text.source_sha256 == text.target_sha256:
         return []
     source, target = _first_words(text.source), _first_words(text.target)
     valid_source, valid_target = _first_words(valid.source), _first_words(valid.target)
     sources, targets = set(chain(*valid_source)), set(chain(*valid_target))
-    if _in_every_line(source) - sources - targets or _in_every_line(valid_source) - set(chain(*source, *target)):
+    if _has_tag(source, sources | targets) or _has_tag(valid_source, set(chain(*source, *target))):
         return []
     turned = []
     for name, side, own, opposite in zip(SIDES, (source, target), (sources, targets), (targets, sources), strict=True):
@@ -104,8 +103,9 @@ def _first_words(side: Iterable[str]) -> list[list[str]]:
     return [words if len(words) > 1 else list("".join(words)) for words in lines if words]
 
 
-def _in_every_line(lines: Sequence[Sequence[str]]) -> set[str]:
-    return set.intersection(*map(set, lines)) if lines else set()
+def _has_tag(lines: Sequence[Sequence[str]], others: set[str]) -> bool:
+    """Whether a word that is not among `others` is in every line, as a tag for the language that is wanted is."""
+    return bool(lines and set.intersection(*map(set, lines)) - others)
 
 
 def warn_of_equal_sides(text: TextPair) -> None:
