@@ -36,6 +36,7 @@ from translate.runs.preparing import prepare_text
 from translate.runs.starting import refuse_too_large
 from translate.system.storage import read_tensors
 from translate.training.memory import unsharded_bytes
+from translate.training.states import States
 from translate.training.tracking import NoBar, NoMetrics
 from translate.training.trainer import Trainer
 
@@ -183,7 +184,7 @@ def losses(run: RunFolder) -> list[float]:
     return [row["loss"] for row in rows(run) if row["kind"] == "train"]
 
 
-def full(*_: object) -> None:
+def full(*_: object, **__: object) -> None:
     torch.empty(2**50, dtype=torch.uint8)
 
 
@@ -249,7 +250,7 @@ def test_several_processes_out_of_memory_may_be_fewer(tiny: TinyProject, monkeyp
 
 @pytest.mark.parametrize("update", [1, 4])
 def test_where_not_even_one_pair_fits_the_error_says_what_to_change(
-    update: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch
+    update: int, tiny: TinyProject, monkeypatch: pytest.MonkeyPatch, uninterrupted: Callable[..., RunFolder]
 ) -> None:
     forward, passes = Transformer.forward, []
 
@@ -259,13 +260,27 @@ def test_where_not_even_one_pair_fits_the_error_says_what_to_change(
             full()
         return forward(self, *inputs, **options)
 
-    monkeypatch.setattr(Transformer, "forward", limited)
-    with pytest.raises(TrainingError) as caught:
-        train(tiny.config())
+    with monkeypatch.context() as patch:
+        patch.setattr(Transformer, "forward", limited)
+        with pytest.raises(TrainingError) as caught:
+            train(tiny.config())
+    saved = "" if update == 1 else ". The run is saved; continue with the same command and --resume"
     assert str(caught.value) == (
         f"out of memory at update {update}; {REMEDIES}; weights, gradients, optimizer and write buffers alone take "
-        "0 MiB, which a smaller model.d_model, model.ffn or vocabulary lowers"
+        f"0 MiB, which a smaller model.d_model, model.ffn or vocabulary lowers{saved}"
     )
+    run = RunFolder(tiny.folder / "run")
+    assert run.has_states() == bool(saved)
+    if saved:
+        assert newest_state(run)[1]["step"] == update - 1
+        assert_same_run(train(tiny.config(), resume=True), uninterrupted())
+
+
+def test_no_memory_even_to_save_the_run(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_call(monkeypatch, Trainer, "_update", 4, lambda: monkeypatch.setattr(Transformer, "forward", full))
+    monkeypatch.setattr(States, "save_before_stopping", full)
+    with pytest.raises(TrainingError, match=r"^out of memory at update 4; .* or vocabulary lowers$"):
+        train(tiny.config())
 
 
 def test_too_little_memory_for_the_model(tiny: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 
-from translate.config.section import Conflict, Depth, Fraction, Section, Size, Width
+from translate.config.section import Conflict, Depth, Epsilon, Fraction, Section, Size, Width
 
 
 class EncoderConfig(Section):
@@ -54,7 +54,7 @@ class EncoderConfig(Section):
         description="Longest sentence for learned positions, in tokens, including the end token. The other kinds have "
         "no limit.",
     )
-    embedding_norm_eps: PositiveFloat | None = Field(
+    embedding_norm_eps: Epsilon | None = Field(
         None, description="Apply a layer norm with this epsilon to the embeddings. Default: no norm."
     )
     embedding_init: Literal["normal", "xavier"] = Field(

@@ -21,7 +21,7 @@ from translate.errors import CheckpointError, DataError, TrainingError
 from translate.optimization.loss import perplexity
 from translate.optimization.schedule import build_schedule
 from translate.optimization.update import Pass
-from translate.system.allocation import explained_lack_of_memory, release_memory
+from translate.system.allocation import explained_lack_of_memory, is_out_of_memory, release_memory
 from translate.system.interrupt import Interrupted
 from translate.training.learner import Learner
 from translate.training.micro_batches import MicroBatches
@@ -33,6 +33,11 @@ from translate.training.tracking import Bar, MetricsLog
 
 NON_FINITE_UPDATES = 10  # in a row, after which training stops
 RELEASE_EVERY = 50  # updates, after which free memory is returned: each time, the next updates take longer
+SAVED = "The run is saved; continue with the same command and --resume"
+
+
+class _DoesNotFitError(TrainingError):
+    """An update does not fit into memory, however small its pieces. The model is still that of the update before."""
 
 
 class TrainingSet(Protocol):
@@ -86,13 +91,14 @@ class Trainer:
 
         Raises:
             Interrupted: a signal came; the state is saved, or an earlier one that was still being written.
-            TrainingError: the gradient stays infinite or NaN, or memory runs out.
+            TrainingError: the gradient stays infinite or NaN, or memory runs out. If an update of a single process does
+                not fit into it, the run is saved first.
             DataError: a validation runs out of memory with a single sentence; the run is saved first.
             CheckpointError: a file cannot be written; the last state that was written stays.
         """
         self.learner.metrics, self.learner.bar = metrics, bar
         try:
-            with explained_lack_of_memory(lambda: f"at update {self.progress.step + 1}; {self.learner.all_remedies()}"):
+            with explained_lack_of_memory(self._where_memory_ran_out):
                 self._loop()
                 self.states.wait()
         except Interrupted:
@@ -100,7 +106,25 @@ class Trainer:
             raise
         except DataError as error:  # A validation ran out of memory; all processes have this error.
             self.states.save_before_stopping()
-            raise DataError(f"{error}. The run is saved; continue with the same command and --resume") from error
+            raise DataError(f"{error}. {SAVED}") from error
+        except _DoesNotFitError as error:
+            if self.progress.step and self._saved_with_little_memory():
+                raise TrainingError(f"{error}. {SAVED}") from error
+            raise
+
+    def _where_memory_ran_out(self) -> str:
+        return f"at update {self.progress.step + 1}; {self.learner.all_remedies()}"
+
+    def _saved_with_little_memory(self) -> bool:
+        """Save the run, unless there is no memory even for that."""
+        release_memory()
+        try:
+            self.states.save_before_stopping()
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return False
+        return True
 
     def _loop(self) -> None:
         self._rehearse()
@@ -199,6 +223,12 @@ class Trainer:
         except Interrupted:
             torch.set_rng_state(random)  # When the run is resumed, it begins with this update.
             raise
+        except (RuntimeError, MemoryError) as error:
+            # Several processes cannot save together if one of them has no memory: the others wait for its gradient.
+            if not (is_out_of_memory(error) and self.learner.processes.count == 1):
+                raise
+            torch.set_rng_state(random)
+            raise _DoesNotFitError(f"out of memory {self._where_memory_ran_out()}") from error
 
     def _accumulate(self, batches: list[Indices], pairs: Pairs) -> Sums:
         """Accumulate the gradients of the batches, divided by the number of target tokens in all of them.
