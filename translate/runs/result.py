@@ -85,8 +85,8 @@ def finish(
     """
     if not run.model.is_file():
         raise CheckpointError(
-            f"{run.model} was removed during training; continue with the same command and --resume, which makes "
-            "another of the last weights"
+            f"{run.model} was removed during training; continue with the same command and --resume, which validates "
+            "again and makes another"
         )
     if not math.isfinite(progress.best_nll):
         raise TrainingError(
