@@ -542,6 +542,7 @@ def test_nested_without_an_end(depth: int, opened: str, closed: str) -> None:
         "training.samples=1000000000000",
         "training.r_drop=1e40",
         "training.optimizer.eps=1e-46",
+        "model.embedding_norm_eps=1e-46",
     ],
 )
 def test_numbers_that_no_machine_can_work_with(override: str) -> None:

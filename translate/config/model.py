@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from translate.config.section import Conflict, Depth, Epsilon, Fraction, Section, Size, Width
+from translate.config.section import MIN_EPSILON, Conflict, Depth, Fraction, Section, Size, Width
 
 
 class EncoderConfig(Section):
@@ -54,8 +54,10 @@ class EncoderConfig(Section):
         description="Longest sentence for learned positions, in tokens, including the end token. The other kinds have "
         "no limit.",
     )
-    embedding_norm_eps: Epsilon | None = Field(
-        None, description="Apply a layer norm with this epsilon to the embeddings. Default: no norm."
+    embedding_norm_eps: float | None = Field(
+        None,
+        ge=MIN_EPSILON,
+        description="Apply a layer norm with this epsilon to the embeddings. Default: no norm.",
     )
     embedding_init: Literal["normal", "xavier"] = Field(
         "normal",

@@ -12,7 +12,8 @@ Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]  # such as a probability; 1 w
 Size = Annotated[int, Field(ge=1, le=10_000_000)]  # of something held in memory as a whole
 Width = Annotated[int, Field(ge=1, le=65_536)]  # of vectors; a table of positions begins with hundreds of them
 Depth = Annotated[int, Field(ge=1, le=1000)]  # blocks, each of which takes time to build, however small
-Epsilon = Annotated[float, Field(ge=1e-30, le=1.0)]  # much smaller ones are 0 in float32
+MIN_EPSILON = 1e-30  # much smaller ones are 0 in float32
+Epsilon = Annotated[float, Field(ge=MIN_EPSILON, le=1.0)]
 
 
 class Conflict(NamedTuple):
