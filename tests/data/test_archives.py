@@ -48,7 +48,7 @@ def root(tmp_path: Path) -> Path:
 def test_a_split_is_read_where_it_is(split: str, name: str, root: Path) -> None:
     pair = open_split(root, split, "de", "en")
     assert (list(pair.source), list(pair.target)) == (GERMAN, ENGLISH)
-    assert pair.source.path.parent == root / name  # type: ignore[attr-defined]
+    assert [side.parent for side in find_split(root, split, "de", "en")] == [root / name] * 2
     assert {path.name for path in root.iterdir()} == set(NAMES.values())
     assert splits_in(root, "de", "en").keys() == NAMES.keys()
 
