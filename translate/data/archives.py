@@ -3,6 +3,7 @@
 A text in an archive is named by the path of the archive and its own base name: `training.tar.gz/train.de`.
 """
 
+import gzip
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -10,10 +11,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from translate.errors import DataError
+
 ARCHIVES = ("training.tar.gz", "validation.tar.gz", "mmt16_task1_test.tar.gz")
 MAX_BYTES = 1 << 24  # of an archive; to list what is in one, it has to be unpacked
-# What a damaged or truncated archive raises, beside OSError.
-DAMAGED: tuple[type[Exception], ...] = (tarfile.TarError, EOFError, zlib.error)
+# What a damaged or truncated archive raises.
+DAMAGED: tuple[type[Exception], ...] = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
 def is_archive(path: Path) -> bool:
@@ -50,15 +53,21 @@ def is_damaged(archive: Path) -> bool:
 
 @contextmanager
 def opened_member(path: Path) -> Iterator[IO[bytes]]:
-    """The first regular file of that base name in an archive; FileNotFoundError if there is none."""
-    with tarfile.open(path.parent) as archive:
-        for member in archive:
-            if member.isfile() and _base_name(member) == path.name:
-                content = archive.extractfile(member)
-                assert content is not None, "it is a regular file"
-                with content:
-                    yield content
-                return
+    """The first regular file of that base name in an archive.
+
+    FileNotFoundError if there is none; DataError if the archive is damaged.
+    """
+    try:
+        with tarfile.open(path.parent) as archive:
+            for member in archive:
+                if member.isfile() and _base_name(member) == path.name:
+                    content = archive.extractfile(member)
+                    assert content is not None, "it is a regular file"
+                    with content:
+                        yield content
+                    return
+    except DAMAGED as error:
+        raise DataError(f"{path.parent} is damaged or truncated ({error}). Get it again.") from None
     raise FileNotFoundError
 
 

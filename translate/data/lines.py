@@ -4,6 +4,7 @@ import gzip
 import io
 import stat
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from translate.data.archives import DAMAGED, is_member, opened_member
+from translate.data.archives import is_member, opened_member
 from translate.errors import DataError
 
 PACKED = (".gz", ".zst")  # endings, in the order in which files are looked for
@@ -223,7 +224,7 @@ def _zstd() -> Any:
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
     """Whatever goes wrong with a file, as a DataError."""
-    kind, errors = "gzip", DAMAGED
+    kind, errors = "gzip", (EOFError, zlib.error)
     if path.suffix == ".zst":
         kind, errors = "Zstandard", (EOFError, _zstd().ZstdError)
     try:
